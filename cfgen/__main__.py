@@ -1,0 +1,34 @@
+"""The `cfgen` command: `cfgen fit ...` is `python -m cfgen.fit ...`, and so for every command."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from cfgen.attributes import unknown_name
+
+COMMANDS = {
+    "fit": "train a model from a config",
+    "data": "prepare a data set ahead of training, with a contact sheet",
+    "generate": "counterfactual images from a trained run",
+    "quickstart": "train a small model on embedded digits and show its counterfactuals",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print("usage: cfgen COMMAND [options]      cfgen COMMAND --help says more\n")
+        for name, purpose in COMMANDS.items():
+            print(f"  {name:12s} {purpose}")
+        return 0 if words else 2
+    if words[0] not in COMMANDS:
+        print(f"error: {unknown_name('command', words[0], COMMANDS)}", file=sys.stderr)
+        return 2
+    # the module is loaded only now: each command brings heavy packages of its own
+    return int(importlib.import_module(f"cfgen.{words[0]}").main(words[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

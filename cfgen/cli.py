@@ -1,0 +1,227 @@
+"""The command line: LightningCLI with packaged configs, run folders of their own, and one-line errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytorch_lightning as pl
+import torch
+import yaml
+from jsonargparse import ActionConfigFile, DefaultHelpFormatter, Namespace
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+from pytorch_lightning.strategies import DDPStrategy
+from pytorch_lightning.utilities import rank_zero_only
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+
+from cfgen.attributes import unknown_name
+from cfgen.cli_errors import explain
+from cfgen.errors import UserError
+from cfgen.runs import AtomicCheckpointIO, find_last_run, new_run_folder, write_atomically
+from cfgen.tracking import ScalarCSV, wandb_logger
+
+__all__ = ["FitCLI", "find_config", "one_line_errors"]
+
+
+USAGE = "cfgen fit --config NAME [--config MORE.yaml ...] [--model.KEY VALUE] [--data.KEY VALUE] [--trainer.KEY VALUE]"
+DESCRIPTION = """Trains a model of the paper, or your own, from a config.
+
+cfgen fit --config quickstart                          a packaged config, or the path of your own
+cfgen fit --config quickstart --trainer.max_epochs 5   any value can be set here; --model.help CLASS lists a class's
+cfgen fit --config quickstart --config mine.yaml       later files win; `callbacks+:` in them appends
+cfgen fit --config quickstart --print_config           the whole resolved config, ready to edit
+cfgen fit --config quickstart --ckpt_path last         goes on where the newest run of that name stopped
+cfgen fit --config quickstart --trainer.devices 2      two devices; the batch size is per device
+"""
+
+
+def packaged_configs() -> dict[str, Path]:
+    """The configs that come with the package, by name."""
+    folder = Path(str(resources.files("configs")))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def find_config(name: str) -> Path:
+    """The path as given, else the packaged config of that name, with or without `.yaml`."""
+    given = Path(name)
+    if given.is_file():
+        return given
+    packaged = packaged_configs()
+    stem = name.removesuffix(".yaml")
+    if stem in packaged:
+        return packaged[stem]
+    raise UserError(f"no file {name}, and {unknown_name('config', stem, packaged)}")
+
+
+def one_line_errors(command: Callable[[], Any]) -> int:
+    """Runs a command; bad input becomes one line on stderr and exit code 2."""
+    try:
+        command()
+    except UserError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+class PackagedConfigFile(ActionConfigFile):
+    """`--config NAME`: a path or the name of a packaged config."""
+
+    @staticmethod
+    def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:
+        ActionConfigFile.apply_config(parser, cfg, dest, str(find_config(value)))
+
+
+class HelpWithExamples(DefaultHelpFormatter):
+    """Help that keeps the line breaks of its examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "".join(indent + line for line in text.splitlines(keepends=True))
+
+
+class OneLineParser(LightningArgumentParser):
+    """A parser whose errors are one line with the valid choices."""
+
+    given: Sequence[str] = ()
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        if not self.given:  # a parser inside the parser: the outer one hears what it says and knows the command
+            raise UserError(message)
+        # nested keys, like trainer.max_epochs, belong to their classes
+        options = {action.dest for action in self._actions if "." not in action.dest} - {"==SUPPRESS=="}
+        raise UserError(explain(message, self.given, options))
+
+
+class FitCLI(LightningCLI):
+    """`cfgen fit`: model, data and trainer from configs; everything the user names is checked before data is read."""
+
+    def __init__(self, args: Sequence[str] | None = None) -> None:
+        super().__init__(
+            model_class=pl.LightningModule,
+            datamodule_class=pl.LightningDataModule,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            run=False,
+            args=None if args is None else list(args),
+            parser_class=OneLineParser,
+            parser_kwargs={
+                "prog": "cfgen fit",
+                "description": DESCRIPTION,
+                "usage": USAGE,
+                "allow_abbrev": False,
+                "formatter_class": HelpWithExamples,
+            },
+            save_config_callback=None,
+            auto_configure_optimizers=False,
+            load_from_checkpoint_support=False,  # modules save plain hyperparameters themselves
+            seed_everything_default=0,
+        )
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        parser = self.parser_class(**kwargs)
+        parser.add_argument(
+            "-c", "--config", action=PackagedConfigFile,
+            help=f"A YAML file or a packaged config: {', '.join(packaged_configs())}. Repeat it to merge several.",
+        )  # fmt: skip
+        return parser
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument("--name", type=str, default=None, help="Name of the run; by default the first config's.")
+        parser.add_argument("--runs_dir", type=str, default="runs", help="Folder under which runs/NAME/001 is made.")
+        parser.add_argument(
+            "--ckpt_path", type=str, default=None,
+            help="Resume: 'last' goes on with the newest run of this name in its own folder; a path starts a new run from it.",
+        )  # fmt: skip
+        # what the data is decides what the model is conditioned on; known before any data is read
+        parser.link_arguments("data.scm_spec", "model.init_args.scm", apply_on="instantiate")
+        parser.link_arguments("data.image_shape", "model.init_args.image_shape", apply_on="instantiate")
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        arguments = sys.argv[1:] if args is None else args
+        if not arguments:
+            raise UserError(f"which run? Give --config with a file or one of: {', '.join(packaged_configs())}")
+        assert isinstance(parser, OneLineParser)
+        parser.given = arguments
+        self.config = parser.parse_args(arguments)
+        if self.config.name is None:
+            self.config.name = Path(str(self.config.config[0])).stem if self.config.config else "run"
+        if "/" in self.config.name or not self.config.name.strip("."):
+            raise UserError(f"--name {self.config.name!r} is not a folder's name")
+
+    def instantiate_classes(self) -> None:
+        self.resume = self._checkpoint_to_resume()
+        try:
+            super().instantiate_classes()
+        except (ValueError, MisconfigurationException) as error:
+            # constructors refuse bad values; what they say is meant for the user
+            raise UserError(str(error)) from error
+
+    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        try:
+            trainer = super().instantiate_trainer(logger=False, plugins=[AtomicCheckpointIO()], **kwargs)
+        except TypeError as error:  # how the Trainer refuses, e.g., devices
+            raise UserError(f"trainer: {error}") from error
+        if isinstance(trainer.strategy, DDPStrategy):
+            # each optimiser's step leaves the other networks' parameters without a gradient
+            trainer.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
+        # only now, when nothing is left to refuse, is a folder made
+        self.folder = self._make_folder()
+        if self.folder is not None:
+            self._track(trainer, self.folder)
+        return trainer
+
+    def _track(self, trainer: pl.Trainer, folder: Path) -> None:
+        """Says where the run is, saves its config there, and sends scalars and checkpoints there."""
+        config = self._dump()
+        if self.resume is None or self.resume.parent != folder:
+            text = yaml.safe_dump(config, sort_keys=False)
+            write_atomically(folder / "config.yaml", lambda file: file.write(text.encode()))
+        tracked = wandb_logger(folder, {**config, "git_commit": git_commit()})
+        trainer.loggers = [ScalarCSV(folder), *([tracked] if tracked else [])]
+        for callback in trainer.checkpoint_callbacks:
+            if isinstance(callback, ModelCheckpoint) and callback.dirpath is None:
+                callback.dirpath = str(folder)
+        print(f"run folder: {folder}", flush=True)
+
+    def fit(self) -> None:
+        self.trainer.fit(self.model, datamodule=self.datamodule, ckpt_path=self.resume, weights_only=True)
+
+    def _checkpoint_to_resume(self) -> Path | None:
+        wanted = self.config.ckpt_path
+        if wanted is None:
+            return None
+        if wanted == "last":
+            return find_last_run(Path(self.config.runs_dir), self.config.name, "last.ckpt") / "last.ckpt"
+        if not Path(wanted).is_file():
+            raise UserError(f"no checkpoint {wanted}: give a file or 'last'")
+        try:
+            torch.load(wanted, map_location="cpu", weights_only=True, mmap=True)
+        except Exception as error:  # whatever a torn or foreign file makes of itself
+            raise UserError(f"{wanted} is not a whole checkpoint ({type(error).__name__})") from error
+        return Path(wanted)
+
+    def _make_folder(self) -> Path | None:
+        """The run's folder, on the process that writes; the others write nothing."""
+        if self.config.trainer.fast_dev_run or rank_zero_only.rank != 0:  # type: ignore[attr-defined]  # set by Lightning at import
+            return None
+        if self.resume is not None and self.config.ckpt_path == "last":
+            return self.resume.parent
+        return new_run_folder(Path(self.config.runs_dir), self.config.name)
+
+    def _dump(self) -> dict[str, Any]:
+        """The resolved config, complete but for what belongs to one command rather than to the run."""
+        dump = yaml.safe_load(self.parser.dump(self.config, skip_none=False))
+        return {key: value for key, value in dump.items() if key not in ("config", "ckpt_path", "runs_dir")}
+
+
+def git_commit() -> str | None:
+    """The commit of the working directory, where it is a git checkout."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

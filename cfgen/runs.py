@@ -1,0 +1,69 @@
+"""Run folders: `runs/NAME/001`, one for each run, never shared and never overwritten."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+
+from cfgen.errors import UserError
+
+__all__ = ["AtomicCheckpointIO", "find_last_run", "new_run_folder", "write_atomically"]
+
+
+def new_run_folder(root: Path, name: str) -> Path:
+    """Creates the next free `root/name/NNN`; two commands that start at once get two folders."""
+    parent = root / name
+    parent.mkdir(parents=True, exist_ok=True)
+    number = max((int(p.name) for p in parent.iterdir() if p.name.isdigit()), default=0) + 1
+    while True:
+        folder = parent / f"{number:03d}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def find_last_run(root: Path, name: str, holding: str) -> Path:
+    """The newest run of that name that holds a file, e.g. `last.ckpt`."""
+    parent = root / name
+    runs = [p for p in parent.iterdir() if p.name.isdigit() and (p / holding).is_file()] if parent.is_dir() else []
+    if not runs:
+        raise UserError(f"no run under {parent} has a {holding} yet: start one without --ckpt_path")
+    return max(runs, key=lambda run: int(run.name))
+
+
+def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
+    """Calls `write` with an open binary file that becomes `path` only when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Checkpoints that are written whole or not at all, and read without running code from them.
+
+    Lightning's own way goes through the system's temporary folder, which may lie on another disk: its last step is then a
+    copy that can be interrupted.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        write_atomically(Path(path), lambda file: torch.save(checkpoint, file))
+
+    def load_checkpoint(self, path: Any, map_location: Any = "cpu", weights_only: bool | None = True) -> dict[str, Any]:
+        return super().load_checkpoint(path, map_location, weights_only=True)

@@ -1,0 +1,81 @@
+"""Where a run's scalars go: a CSV in the run's folder always, Weights & Biases when it can be had."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import Logger, WandbLogger
+from pytorch_lightning.utilities import rank_zero_only, rank_zero_warn
+
+__all__ = ["ScalarCSV", "wandb_logger"]
+
+
+class ScalarCSV(Logger):
+    """Every scalar as a row `epoch,step,name,value` of metrics.csv.
+
+    One row a scalar, appended: a resumed run goes on in the same file, and metrics that come at different steps leave no holes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        return self.folder.parent.name
+
+    @property
+    def version(self) -> str:
+        return self.folder.name
+
+    @property
+    def save_dir(self) -> str:
+        return str(self.folder)
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """The resolved config.yaml in the same folder says more."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        path = self.folder / "metrics.csv"
+        fresh = not path.exists()
+        epoch = metrics.get("epoch", "")
+        with path.open("a", newline="") as file:
+            writer = csv.writer(file)
+            if fresh:
+                writer.writerow(["epoch", "step", "name", "value"])
+            for name, value in metrics.items():
+                if name != "epoch":
+                    writer.writerow([epoch, step, name, f"{value:.8g}"])
+
+
+def wandb_logger(folder: Path, config: Mapping[str, Any]) -> WandbLogger | None:
+    """W&B online when the user is logged in, else offline; asks nothing, and a run without it still runs.
+
+    WANDB_MODE (online, offline, disabled) is obeyed.
+    """
+    try:
+        import wandb
+
+        mode = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
+        if mode == "disabled":
+            return None
+        common: dict[str, Any] = {"project": "cfgen", "name": "/".join(folder.parts[-2:]), "save_dir": str(folder)}
+    except Exception as error:
+        rank_zero_warn(f"Weights & Biases is not usable ({error}); scalars go to {folder / 'metrics.csv'} only")
+        return None
+    for offline in (True,) if mode == "offline" else (False, True):
+        try:
+            # console capture off: progress bars would fill its log
+            settings = wandb.Settings(console="off", init_timeout=30, silent=True)
+            logger = WandbLogger(**common, offline=offline, settings=settings)
+            logger.experiment.config.update(dict(config), allow_val_change=True)
+        except Exception as error:  # unreachable, not permitted, out of date: none of it may stop a training
+            rank_zero_warn(f"Weights & Biases did not start {'offline' if offline else 'online'}: {error}")
+        else:
+            return logger
+    return None

@@ -1,0 +1,196 @@
+"""`cfgen fit` as a user types it, with a model and data of the user's own."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from cfgen import fit
+from cfgen.__main__ import main as cfgen
+
+OWN_CODE = '''
+import torch
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader, TensorDataset
+
+class OwnData(pl.LightningDataModule):
+    def __init__(self, rows: int = 32, edges: list = []):
+        super().__init__()
+        from cfgen.scm import AttributeSCM
+        self.rows = rows
+        self.scm_spec = {"attributes": {"t": {"kind": "continuous"}, "b": {"kind": "binary"}}, "edges": edges}
+        self.image_shape = (1, 2, 2)
+
+    def setup(self, stage):
+        print("DATA WAS READ")
+
+    def train_dataloader(self):
+        x = torch.linspace(0, 1, self.rows * 4).reshape(-1, 4)
+        return DataLoader(TensorDataset(x), batch_size=8, shuffle=True)
+
+class OwnModel(pl.LightningModule):
+    def __init__(self, scm: dict, image_shape: tuple, width: float = 1.0):
+        super().__init__()
+        from cfgen.scm import AttributeSCM
+        self.save_hyperparameters()
+        self.scm = AttributeSCM(**scm)
+        self.net = torch.nn.Linear(4, 4)
+
+    def training_step(self, batch, _):
+        loss = (self.net(batch[0]) * self.hparams.width - batch[0]).square().mean()
+        self.log("train/loss", loss, on_step=True)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.01)
+
+class PlainModel(OwnModel):
+    """One that knows nothing of attributes."""
+    def __init__(self, width: float = 1.0):
+        super().__init__({"attributes": {"b": {"kind": "binary"}}}, (1, 2, 2), width)
+'''
+
+OWN_CONFIG = """
+model: {class_path: own_code.OwnModel, init_args: {width: 0.5}}
+data: {class_path: own_code.OwnData}
+trainer:
+  accelerator: cpu
+  max_epochs: 2
+  log_every_n_steps: 1
+  enable_progress_bar: false
+  callbacks:
+    - class_path: pytorch_lightning.callbacks.ModelCheckpoint
+      init_args: {save_last: true, save_top_k: 0}
+"""
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch) -> Path:
+    (tmp_path / "own_code.py").write_text(OWN_CODE)
+    (tmp_path / "own.yaml").write_text(OWN_CONFIG)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    yield tmp_path
+    sys.modules.pop("own_code", None)
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    state = torch.load(path, weights_only=True)["state_dict"]
+    return {key: value for key, value in state.items() if key.startswith("net.")}
+
+
+def test_every_run_has_a_folder_of_its_own(workplace):
+    for _ in range(2):
+        assert fit.main(["--config", "own.yaml"]) == 0
+    folders = [workplace / "runs/own/001", workplace / "runs/own/002"]
+    for folder in folders:
+        assert {"config.yaml", "last.ckpt", "metrics.csv"} <= {p.name for p in folder.iterdir()}
+    rows = list(csv.DictReader((folders[0] / "metrics.csv").open()))
+    assert {row["name"] for row in rows} >= {"train/loss"}
+    first, second = (weights(folder / "last.ckpt") for folder in folders)
+    assert all(torch.equal(first[key], second[key]) for key in first)  # the same seed gives the same run
+
+
+def test_the_saved_config_replays_the_run(workplace):
+    assert fit.main(["--config", "own.yaml", "--model.width", "0.25", "--seed_everything", "3"]) == 0
+    saved = workplace / "runs/own/001/config.yaml"
+    assert yaml.safe_load(saved.read_text())["model"]["init_args"] == {"width": 0.25}
+    assert fit.main(["--config", str(saved)]) == 0
+    first, second = (weights(workplace / f"runs/own/00{i}/last.ckpt") for i in (1, 2))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_resume_goes_on_in_the_same_folder(workplace):
+    assert fit.main(["--config", "own.yaml", "--trainer.max_epochs", "1"]) == 0
+    assert fit.main(["--config", "own.yaml", "--ckpt_path", "last"]) == 0
+    assert [p.name for p in (workplace / "runs/own").iterdir()] == ["001"]
+    assert torch.load(workplace / "runs/own/001/last.ckpt", weights_only=True)["global_step"] == 8
+    assert fit.main(["--config", "own.yaml", "--ckpt_path", "runs/own/001/last.ckpt", "--trainer.max_epochs", "3"]) == 0
+    assert torch.load(workplace / "runs/own/002/last.ckpt", weights_only=True)["global_step"] == 12
+
+
+def test_configs_merge_and_print(workplace, capsys):
+    (workplace / "more.yaml").write_text("trainer: {max_epochs: 7}\nmodel: {init_args: {width: 2.0}}\n")
+    with pytest.raises(SystemExit) as stopped:
+        fit.main(["--config", "own.yaml", "--config", "more.yaml", "--trainer.max_steps", "9", "--print_config"])
+    assert stopped.value.code == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert printed["trainer"]["max_epochs"] == 7
+    assert printed["trainer"]["max_steps"] == 9
+    assert printed["model"]["init_args"]["width"] == 2.0
+
+
+def test_a_model_that_takes_no_attributes_trains_too(workplace):
+    assert fit.main(["--config", "own.yaml", "--model", "own_code.PlainModel"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "which run? Give --config"),
+        (["--config", "quikstart"], "no file quikstart, and unknown config 'quikstart'. Did you mean 'quickstart'? Valid: "),
+        (["--config", "own.yaml", "--model.widht", "2"], "unknown option of own_code.OwnModel 'widht'. Did you mean 'width'"),
+        (["--config", "own.yaml", "--trainer.max_epoch", "2"], "unknown option of trainer 'max_epoch'. Did you mean 'max_epochs'"),
+        (["--config", "own.yaml", "--sed_everything", "2"], "unknown option 'sed_everything'. Did you mean 'seed_everything'"),
+        (["--config", "own.yaml", "--model.width", "wide"], "width: expected float, got 'wide'"),
+        (["--config", "own.yaml", "--model", "lightning_modules.CondAlly"], "unknown class 'lightning_modules.CondAlly'. Did you mean 'lightning_modules.CondALI'"),
+        (["--config", "own.yaml", "--data", "datamodule.Morpho"], "unknown class 'datamodule.Morpho'."),
+        (["--config", "own.yaml", "--data.edges", '[["t", "bb"]]'], "edge t -> bb: unknown attribute 'bb'. Did you mean 'b'? Valid: b, t"),
+        (["--config", "own.yaml", "--trainer.accelerator", "gpux"], "invalid accelerator name"),
+        (["--config", "own.yaml", "--ckpt_path", "nowhere.ckpt"], "no checkpoint nowhere.ckpt"),
+        (["--config", "own.yaml", "--ckpt_path", "last"], "no run under runs/own has a last.ckpt yet"),
+        (["--config", "own.yaml", "--name", "a/b"], "not a folder's name"),
+        (["--trainer.max_epochs", "2"], "required: data, model: name them in a --config"),
+        (["--config", "broken.yaml"], "Problems parsing config"),
+        (["--config", "typo.yaml"], "unknown option 'modle'. Did you mean 'model'"),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_one_line_before_data_is_read(workplace, capsys, arguments, expected):
+    (workplace / "broken.yaml").write_text("model: [\n")
+    (workplace / "typo.yaml").write_text("modle: 3\n")
+    assert fit.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert "DATA WAS READ" not in out
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert expected in err
+    assert not (workplace / "runs").exists()
+
+
+def test_a_checkpoint_that_is_not_one_is_refused(workplace, capsys):
+    (workplace / "torn.ckpt").write_bytes(b"PK not a checkpoint")
+    assert fit.main(["--config", "own.yaml", "--ckpt_path", "torn.ckpt"]) == 2
+    assert "torn.ckpt" in capsys.readouterr().err
+
+
+def test_help_is_readable(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        fit.main(["--help"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    assert "cfgen fit --config quickstart --ckpt_path last" in text
+    assert "--runs_dir" in text
+
+
+def test_the_one_command_and_the_modules_are_the_same(workplace, capsys):
+    assert cfgen(["fit", "--config", "own.yaml"]) == 0
+    assert cfgen(["ft"]) == 2
+    assert "Did you mean 'fit'" in capsys.readouterr().err
+    assert cfgen(["--help"]) == 0
+
+
+@pytest.mark.slow
+def test_two_processes_share_one_run(workplace):
+    """DDP from the command line: one folder, one set of files, the children rerun the very command."""
+    command = [sys.executable, "-m", "cfgen.fit", "--config", "own.yaml", "--trainer.devices", "2"]
+    paths = os.pathsep.join([str(workplace), str(Path(fit.__file__).parents[1])])
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in (workplace / "runs/own").iterdir()] == ["001"]
+    assert torch.load(workplace / "runs/own/001/last.ckpt", weights_only=True)["global_step"] == 4
