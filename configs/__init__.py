@@ -1,0 +1,1 @@
+"""Packaged configs: `cfgen fit --config NAME`."""

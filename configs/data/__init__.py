@@ -1,0 +1,1 @@
+"""Configs of the data sets: the parts that runs share."""
