@@ -11,6 +11,7 @@ from cfgen.attributes import unknown_name
 COMMANDS = {
     "fit": "train a model from a config",
     "data": "prepare a data set ahead of training, with a contact sheet",
+    "evaluate": "score a trained run on its test split",
     "generate": "counterfactual images from a trained run",
     "quickstart": "train a small model on embedded digits and show its counterfactuals",
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
@@ -19,6 +22,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
+from callbacks import EpochSeed, ImageGrids
 from cfgen.attributes import unknown_name
 from cfgen.cli_errors import explain
 from cfgen.errors import UserError
@@ -38,6 +42,20 @@ cfgen fit --config quickstart --print_config           the whole resolved config
 cfgen fit --config quickstart --ckpt_path last         goes on where the newest run of that name stopped
 cfgen fit --config quickstart --trainer.devices 2      two devices; the batch size is per device
 """
+
+# Lightning 2.6 calls jsonargparse in ways that version 5 will remove; pyproject keeps it below
+os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
+# Lightning's hints that do not apply here
+for message in (
+    ".*Checkpoint directory .* exists and is not empty.*",  # it holds the run's config and scalars
+    ".*isinstance.treespec, LeafSpec.*",  # Lightning's own use of torch
+    ".*smaller than the logging interval.*",
+    ".*does not have many workers.*",  # batches come from memory
+):
+    warnings.filterwarnings("ignore", message=message)
+logging.getLogger("pytorch_lightning.utilities.rank_zero").addFilter(
+    lambda record: "litlogger" not in record.getMessage()
+)
 
 
 def packaged_configs() -> dict[str, Path]:
@@ -168,6 +186,12 @@ class FitCLI(LightningCLI):
         if isinstance(trainer.strategy, DDPStrategy):
             # each optimiser's step leaves the other networks' parameters without a gradient
             trainer.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
+        callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # set in Trainer.__init__
+        if not isinstance(self.config.seed_everything, bool):
+            callbacks.insert(0, EpochSeed(self.config.seed_everything))
+        for callback in callbacks:
+            if isinstance(callback, ImageGrids):
+                callback.check(self.model.scm.schema)
         # only now, when nothing is left to refuse, is a folder made
         self.folder = self._make_folder()
         if self.folder is not None:
@@ -214,7 +238,7 @@ class FitCLI(LightningCLI):
 
     def _dump(self) -> dict[str, Any]:
         """The resolved config, complete but for what belongs to one command rather than to the run."""
-        dump = yaml.safe_load(self.parser.dump(self.config, skip_none=False))
+        dump = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
         return {key: value for key, value in dump.items() if key not in ("config", "ckpt_path", "runs_dir")}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,24 +59,45 @@ def wandb_logger(folder: Path, config: Mapping[str, Any]) -> WandbLogger | None:
 
     WANDB_MODE (online, offline, disabled) is obeyed.
     """
+    wanted = os.environ.get("WANDB_MODE", "")
+    if wanted == "disabled":
+        return None
+    os.environ.setdefault("WANDB_SILENT", "true")  # its banners; where the run is tracked is said below
     try:
         import wandb
 
-        mode = os.environ.get("WANDB_MODE") or ("online" if wandb.api.api_key else "offline")
-        if mode == "disabled":
-            return None
-        common: dict[str, Any] = {"project": "cfgen", "name": "/".join(folder.parts[-2:]), "save_dir": str(folder)}
+        online = wanted != "offline" and wandb.login(prompt=False, verify=False)
     except Exception as error:
-        rank_zero_warn(f"Weights & Biases is not usable ({error}); scalars go to {folder / 'metrics.csv'} only")
+        rank_zero_warn(f"Weights & Biases is not usable ({error}): scalars go to {folder / 'metrics.csv'} only")
         return None
-    for offline in (True,) if mode == "offline" else (False, True):
+    for mode in ("online", "offline") if online else ("offline",):
         try:
-            # console capture off: progress bars would fill its log
-            settings = wandb.Settings(console="off", init_timeout=30, silent=True)
-            logger = WandbLogger(**common, offline=offline, settings=settings)
+            logger = WandbLogger(
+                name="/".join(folder.parts[-2:]),
+                project="cfgen",
+                save_dir=str(folder),
+                id=run_id(folder),
+                mode=mode,
+                # console capture off: progress bars would fill its log
+                settings=wandb.Settings(console="off", init_timeout=30),
+            )
             logger.experiment.config.update(dict(config), allow_val_change=True)
         except Exception as error:  # unreachable, not permitted, out of date: none of it may stop a training
-            rank_zero_warn(f"Weights & Biases did not start {'offline' if offline else 'online'}: {error}")
+            rank_zero_warn(f"Weights & Biases did not start {mode}: {error}")
         else:
+            where = (
+                logger.experiment.url
+                if mode == "online"
+                else f"offline; `wandb sync {folder}/wandb/offline-*` uploads it"
+            )
+            print(f"W&B: {where}", flush=True)
             return logger
     return None
+
+
+def run_id(folder: Path) -> str:
+    """The W&B id of the run in this folder, made once: a resumed run goes on in the same curve."""
+    path = folder / "wandb_id"
+    if not path.exists():
+        path.write_text(secrets.token_hex(4))
+    return path.read_text()

@@ -36,15 +36,36 @@ class ImageMechanismModule(pl.LightningModule):
     def decode(self, z: State, a: Tensor) -> Tensor:
         """The images of state z under attributes a, in [0, 1]."""
 
+    @property
+    def class_path(self) -> str:
+        return f"{type(self).__module__}.{type(self).__qualname__}"
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["class_path"] = self.class_path  # so that a checkpoint alone says what it is of
+
     def setup(self, stage: str) -> None:
-        # `trainer.datamodule` exists only when a DataModule was passed to the Trainer
-        data = getattr(self.trainer, "datamodule", None)
-        if data is None:
+        if stage == "fit" and not self.scm.fitted and self._data is not None:
+            self.scm.fit(self._data.train_columns)
+
+    def on_fit_start(self) -> None:
+        self._require_same_attributes()
+
+    def on_validation_start(self) -> None:
+        self._require_same_attributes()
+
+    @property
+    def _data(self) -> Any:
+        """The DataModule, where one was passed to the Trainer."""
+        return getattr(self.trainer, "datamodule", None)
+
+    def _require_same_attributes(self) -> None:
+        """Refuses data other than that of the checkpoint, which is loaded by now: its ranges would mean something else."""
+        if self._data is None:
             return
-        if stage == "fit" and not self.scm.fitted:
-            self.scm.fit(data.train_columns)
-        theirs, ours = data.schema.spec, self.scm.schema.spec
+        theirs, ours = self._data.schema.spec, self.scm.schema.spec
         if theirs != ours:
+            differing = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
             raise UserError(
-                f"the model was trained with attributes {ours}, but this data has {theirs}: use the same data settings"
+                f"the model was trained with other data: {', '.join(differing)} differ, e.g. {ours.get(differing[0])} in the "
+                f"model and {theirs.get(differing[0])} in the data. Use the same data settings"
             )

@@ -1,6 +1,10 @@
 """Fixtures that the whole suite shares."""
 
 import os
+
+# two workers on two cores: a thread each, or they wait for one another
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from pathlib import Path
 
 import pytest
@@ -24,3 +28,40 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs real data: set CFGEN_DATA to a folder with mnist/, morphomnist_deepscm/ and celeba/")
     return folder
+
+
+TINY = [
+    "--data.limit",
+    "300",
+    "--data.batch_size",
+    "50",
+    "--model.width",
+    "0.1",
+    "--trainer.enable_progress_bar",
+    "false",
+]
+
+
+@pytest.fixture(scope="session")
+def digits_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for prepared digits that the whole session shares."""
+    return tmp_path_factory.mktemp("digits")
+
+
+@pytest.fixture(scope="session")
+def tiny(digits_cache: Path) -> list[str]:
+    """Options that shrink a Morpho-MNIST config to seconds."""
+    return [*TINY, "--data.cache_dir", str(digits_cache)]
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory, tiny: list[str]) -> Path:
+    """A finished run of the quickstart config, tiny: never changed by a test."""
+    from cfgen import fit
+
+    runs = tmp_path_factory.mktemp("runs")
+    arguments = ["--config", "quickstart", *tiny, "--trainer.max_epochs", "2", "--runs_dir", str(runs)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_MODE", "disabled")
+        assert fit.main(arguments) == 0
+    return runs / "quickstart" / "001"

@@ -1,0 +1,41 @@
+"""The two checkpoints of a run: `best.ckpt` by a measured metric and `last.ckpt` to go on from."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import ModelCheckpoint
+
+__all__ = ["BestCheckpoint"]
+
+# before the first validation there is nothing to be best by; `last.ckpt` is kept all the same
+warnings.filterwarnings("ignore", message=".*could not find the monitored key.*")
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Keeps `best.ckpt` (lowest or highest `monitor`) and `last.ckpt` in the run's folder, both written at epoch ends.
+
+    At epoch ends, because the loader is not rewound: only from there does a resumed run equal an uninterrupted one.
+
+    Args:
+        monitor: a metric that was measured on images, not a loss: a GAN's losses say little about its quality.
+        mode: whether the best is the `min` or the `max`.
+    """
+
+    def __init__(self, monitor: str, mode: str = "min") -> None:
+        super().__init__(
+            filename="best",
+            monitor=monitor,
+            mode=mode,
+            save_on_train_epoch_end=True,
+            auto_insert_metric_name=False,
+            enable_version_counter=False,
+        )
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        super().on_train_epoch_end(trainer, pl_module)
+        # not ModelCheckpoint's `save_last`, which writes only in epochs that also brought a new best
+        if not trainer.fast_dev_run and self.dirpath is not None:  # type: ignore[attr-defined]  # set in Trainer.__init__
+            trainer.save_checkpoint(Path(self.dirpath) / "last.ckpt")

@@ -1,0 +1,58 @@
+"""Median absolute error of counterfactual digits, during training (Table 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from cfgen.effectiveness import compare, measurable, median_abs_errors
+
+__all__ = ["MedianAbsError"]
+
+
+class MedianAbsError(pl.Callback):
+    """For each continuous attribute k: draws values, intervenes, decodes, measures the images, and compares every attribute.
+
+    `val/median_abs_error/do(k)/j` compares attribute j under do(k): what should move (k and its descendants) with its new
+    value, what should not with its old one.  Beside it stand `floor/j` (real images against their own labels: the measure's
+    own error) and `untouched/j` (real images against the values requested for j: what doing nothing scores).
+    `val/median_abs_error/relative` is the mean of do(k)/j over untouched/j: 1 does nothing, 0 is perfect; checkpoints are
+    chosen by it.
+
+    Args:
+        images: how many validation images are used.
+        every_n_epochs: measure at the first validation and then at this distance.
+        seed: of the values drawn and of the noise abducted.
+    """
+
+    def __init__(self, images: int = 500, every_n_epochs: int = 1, seed: int = 0) -> None:
+        self.images, self.every_n_epochs, self.seed = images, every_n_epochs, seed
+        self.measured_at: int | None = None
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        due = self.measured_at is None or trainer.current_epoch - self.measured_at >= self.every_n_epochs
+        if trainer.sanity_checking or not due:
+            return
+        self.measured_at = trainer.current_epoch
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
+        model: Any = pl_module
+        columns = {name: column[: self.images] for name, column in data.columns("val").items()}
+        share = (trainer.global_rank, trainer.world_size)
+        metrics = median_abs_errors(
+            compare(model, model.scm, data.images("val")[: self.images], columns, self.seed, share)
+        )
+        values = {key: metric.compute() for key, metric in metrics.items()}
+        names = measurable(model.scm.schema)
+        relative = torch.stack([values[f"do({k})", j] / values["untouched", j] for k in names for j in names]).mean()
+        prefix = "val/median_abs_error"
+        # every process has reduced them already
+        pl_module.log_dict({f"{prefix}/{do}/{j}": value for (do, j), value in values.items()})
+        pl_module.log(f"{prefix}/relative", relative, prog_bar=True)
+
+    def state_dict(self) -> dict[str, int | None]:
+        return {"measured_at": self.measured_at}
+
+    def load_state_dict(self, state_dict: dict[str, int | None]) -> None:
+        self.measured_at = state_dict["measured_at"]

@@ -1,0 +1,200 @@
+"""`cfgen.load`: a trained model from a run folder, a checkpoint or an exported folder, ready for counterfactuals."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+import yaml
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from cfgen.attributes import Categorical, Columns
+from cfgen.counterfactual import as_unit_float, counterfactuals
+from cfgen.errors import UserError
+from cfgen.runs import write_atomically
+from lightning_modules import Classifier, ImageMechanismModule
+
+__all__ = ["CounterfactualModel", "Counterfactuals", "load", "load_classifier", "run_data", "run_folder"]
+
+Module = TypeVar("Module", bound=pl.LightningModule)
+WEIGHTS, CARD = "model.safetensors", "model.json"
+
+
+class Counterfactuals(NamedTuple):
+    """Counterfactual images, the base images they are compared with, and their attributes in real units."""
+
+    images: Tensor
+    attributes: dict[str, Any]
+    reconstructions: Tensor
+
+
+class CounterfactualModel:
+    """A trained image mechanism with its Attribute-SCM, spoken to in real units.
+
+    Images are (N, C, H, W), (N, H, W) or a single (H, W), uint8 or float in [0, 1], arrays or tensors; attributes are a
+    mapping from name to one value or one for each image.
+    """
+
+    def __init__(self, module: ImageMechanismModule) -> None:
+        self.module = module.eval()
+        self.scm, self.schema = module.scm, module.scm.schema
+
+    def counterfactual(
+        self, x: Any, a: Mapping[str, Any], do: Mapping[str, Any], seed: int = 0, batch_size: int = 256
+    ) -> Counterfactuals:
+        """What these very images would have been under `do` (Eq. 1); e.g. do={"thickness": 3.0, "label": 7}."""
+        images = self.images(x)
+        columns = self.columns(a, len(images))
+        device = self.schema.low.device
+        generator = torch.Generator(device).manual_seed(seed)
+        vectors = self.schema.encode(columns)
+        parts = list(counterfactuals(self.module, self.scm, images, vectors, do, generator, batch_size))
+        a_c = self.schema.decode(torch.cat([part.a_c for part in parts]))
+        images_c, images_r = torch.cat([part.x_c for part in parts]), torch.cat([part.x_r for part in parts])
+        return Counterfactuals(images_c, self.values(a_c), images_r)
+
+    def images(self, x: Any) -> Tensor:
+        """Images as a float tensor (N, C, H, W) in [0, 1] of the shape the model was trained with."""
+        images = as_unit_float(torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x))
+        channels, height, width = self.module.image_shape
+        if images.ndim == 2:
+            images = images[None]
+        if images.ndim == 3 and channels == 1:
+            images = images[:, None]
+        if images.ndim != 4 or images.shape[1:] != (channels, height, width):
+            wanted = f"(N, {channels}, {height}, {width})"
+            raise UserError(f"images of shape {wanted} are expected, not {tuple(torch.as_tensor(x).shape)}")
+        if images.numel() and not (images.min() >= 0 and images.max() <= 1):
+            raise UserError("images are uint8, or float in [0, 1]; these have values outside")
+        return images.float()
+
+    def columns(self, a: Mapping[str, Any], rows: int) -> dict[str, Tensor]:
+        """Attributes in real units as columns; categorical values by their names."""
+        missing = [name for name in self.schema.names if name not in a]
+        if missing:
+            raise UserError(f"the images' own attributes are needed too: {', '.join(missing)} is missing")
+        columns: dict[str, Tensor] = {}
+        for name, value in a.items():
+            attribute = self.schema[name]
+            if isinstance(attribute, Categorical) and not isinstance(value, Tensor):
+                column = self.schema.check_do({name: value})[name]
+            else:
+                column = torch.as_tensor(value, dtype=torch.float32, device=self.schema.low.device)
+            columns[name] = column.expand(rows)
+        return columns
+
+    def values(self, columns: Columns) -> dict[str, Any]:
+        """Columns with categorical positions turned into the values they stand for."""
+        out: dict[str, Any] = dict(columns)
+        for name, column in columns.items():
+            attribute = self.schema[name]
+            if isinstance(attribute, Categorical):
+                found = [attribute.values[int(position)] for position in column.tolist()]
+                out[name] = torch.tensor(found) if all(isinstance(v, int) for v in found) else found
+        return out
+
+    def save(self, folder: str | Path) -> Path:
+        """Exports the model: weights as safetensors and what is needed to rebuild it as JSON.  `cfgen.load` takes it."""
+        folder = Path(folder)
+        if (folder / CARD).exists():
+            raise UserError(f"{folder} holds an exported model already: choose another folder")
+        state = {name: value.contiguous() for name, value in self.module.state_dict().items()}
+        card = {"class_path": self.module.class_path, "hyper_parameters": dict(self.module.hparams)}
+        write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
+        write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))
+        return folder
+
+
+def load(what: str | Path, device: str = "cpu") -> CounterfactualModel:
+    """Loads a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file or an exported folder."""
+    return CounterfactualModel(load_module(what, ImageMechanismModule).to(device))  # type: ignore[type-abstract]  # only a bound
+
+
+def load_classifier(what: str | Path, device: str = "cpu") -> Classifier:
+    """Loads a trained classifier from its run folder or a checkpoint file."""
+    return load_module(what, Classifier).to(device).eval()
+
+
+def load_module(what: str | Path, kind: type[Module]) -> Module:
+    path = Path(what)
+    if path.is_dir() and (path / CARD).is_file():
+        return from_export(path, kind)
+    if path.is_file():
+        return from_checkpoint(path, kind)
+    if path.is_dir():
+        return from_checkpoint(best_checkpoint(path), kind)
+    runs = sorted(str(run) for run in Path("runs").glob("*") if run.is_dir())
+    raise UserError(f"no run, checkpoint or exported model at {what}. Runs here: {', '.join(runs) or '(none)'}")
+
+
+def best_checkpoint(folder: Path) -> Path:
+    """`best.ckpt` of a run, or `last.ckpt` of one that was not measured yet; of `runs/NAME`, the newest run's."""
+    numbered = sorted((p for p in folder.iterdir() if p.name.isdigit()), key=lambda p: int(p.name), reverse=True)
+    for candidate in [folder, *numbered]:
+        for name in ("best.ckpt", "last.ckpt"):
+            if (candidate / name).is_file():
+                return candidate / name
+    raise UserError(
+        f"{folder} holds no finished run: there is no best.ckpt or last.ckpt in it or in its numbered folders"
+    )
+
+
+def from_checkpoint(path: Path, kind: type[Module]) -> Module:
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        class_name, arguments, state = (checkpoint[key] for key in ("class_path", "hyper_parameters", "state_dict"))
+    except Exception as error:  # whatever a torn or foreign file makes of itself
+        raise UserError(f"{path} is not a checkpoint of cfgen ({type(error).__name__}: {error})") from error
+    return rebuild(kind, class_name, arguments, state, path)
+
+
+def from_export(folder: Path, kind: type[Module]) -> Module:
+    try:
+        card = json.loads((folder / CARD).read_text())
+        state = load_file(folder / WEIGHTS)
+        class_name, arguments = card["class_path"], card["hyper_parameters"]
+    except Exception as error:
+        raise UserError(f"{folder} is not an exported model ({type(error).__name__}: {error})") from error
+    return rebuild(kind, class_name, arguments, state, folder)
+
+
+def rebuild(
+    kind: type[Module], class_name: str, arguments: Mapping[str, Any], state: Mapping[str, Tensor], path: Path
+) -> Module:
+    """The module from its class, its hyperparameters and its weights."""
+    module_name, _, name = class_name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError):
+        raise UserError(f"{path} needs the class {class_name}, which cannot be imported here") from None
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise UserError(f"{path} is a {class_name}, but a {kind.__name__} is needed here")
+    module = found(**arguments)
+    module.load_state_dict(dict(state))
+    return module
+
+
+def run_folder(what: str | Path) -> Path:
+    """The folder of a run, a checkpoint or an exported model: where its config is and its results go."""
+    path = Path(what)
+    if path.is_file():
+        return path.parent
+    return path if (path / CARD).is_file() else best_checkpoint(path).parent
+
+
+def run_data(what: str | Path) -> Any:
+    """The DataModule a model was trained on, as the config beside it says."""
+    path = run_folder(what) / "config.yaml"
+    try:
+        config = yaml.safe_load(path.read_text())["data"]
+        module_name, _, name = config["class_path"].rpartition(".")
+        return getattr(importlib.import_module(module_name), name)(**config.get("init_args", {}))
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ImportError, AttributeError) as error:
+        raise UserError(f"{path} does not say which data this model was trained on ({error})") from error

@@ -1,0 +1,53 @@
+"""The losses of the paper as pure functions; D's scores are logits throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cfgen.attributes import Categorical, Continuous, Schema
+
+__all__ = ["ali_d", "ali_eg", "attributes", "r1"]
+
+
+def ali_d(real: Tensor, fake: Tensor) -> Tensor:
+    """Eq. 2 for D, to minimise: -E[log D(x, E(x,a), a)] - E[log(1 - D(G(z,a), z, a))].
+
+    `real` are the logits of (x, E(x,a), a) and `fake` those of (G(z,a), z, a).
+    """
+    return F.softplus(-real).mean() + F.softplus(fake).mean()  # -log sigmoid(s) = softplus(-s)
+
+
+def ali_eg(real: Tensor, fake: Tensor) -> Tensor:
+    """Eq. 2 for E and G, non-saturating, to minimise: -E[log(1 - D(x, E(x,a), a))] - E[log D(G(z,a), z, a)].
+
+    Eq. 2 as written asks for the minimum of E[log D(real)] + E[log(1 - D(fake))], whose gradient vanishes where D is
+    sure.  Swapping the two labels has the same fixed point and, as in ALI, keeps the gradient there.
+    """
+    return F.softplus(real).mean() + F.softplus(-fake).mean()
+
+
+def r1(scores: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    """R1 penalty (Mescheder et al., 2018): 1/2 E[|grad D(x, z, a)|^2] over the `inputs` that gave the `scores`."""
+    gradients = torch.autograd.grad(scores.sum(), list(inputs), create_graph=True)
+    return 0.5 * sum((g.square().flatten(1).sum(dim=1) for g in gradients), torch.zeros_like(scores)).mean()
+
+
+def attributes(predicted: Tensor, a: Tensor, schema: Schema) -> Tensor:
+    """How far a predictor's reading of images is from the attributes a, summed over attributes, averaged over images.
+
+    |p - a| for a continuous attribute (in scaled units), cross-entropy of the logits p for a binary or categorical one.
+    """
+    total = predicted.new_zeros(())
+    for name, attribute in schema.attributes.items():
+        p, target = predicted[:, schema.slices[name]], a[:, schema.slices[name]]
+        if isinstance(attribute, Continuous):
+            total = total + F.l1_loss(p, target)
+        elif isinstance(attribute, Categorical):
+            total = total + F.cross_entropy(p, target)
+        else:
+            total = total + F.binary_cross_entropy_with_logits(p, target)
+    return total

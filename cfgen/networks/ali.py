@@ -1,0 +1,96 @@
+"""CondALI's generator, encoder and discriminator (Appendix D), conditioned on the attributes directly."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from cfgen.networks.layers import initialise, layers, scaled
+from cfgen.networks.tables import Tables
+
+__all__ = ["AttributePredictor", "Discriminator", "Encoder", "Generator"]
+
+
+class Generator(nn.Module):
+    """G(z, a) of Table MGen or CGen: z and a concatenated, up to an image in [0, 1]."""
+
+    def __init__(self, tables: Tables, channels: int, a_size: int, latent_dim: int = 512, width: float = 1.0) -> None:
+        super().__init__()
+        # The tables tick batch norm on the last row too, before the sigmoid.  It is left out: a black background asks
+        # for logits far below the mean, so for a scale of 10 or so, and Adam moves a scale by about the learning rate
+        # a step: 3 at most in the paper's 30k steps of 1e-4.  Backgrounds stay grey with it.
+        rows = [*scaled(tables.generator[:-1], width), tables.generator[-1]._replace(F=channels, BN=False)]
+        self.layers = nn.Sequential(*layers(rows, latent_dim + a_size, tables.slope), nn.Sigmoid())
+        initialise(self)
+
+    def forward(self, z: Tensor, a: Tensor) -> Tensor:
+        return self.layers(torch.cat([z, a], dim=1)[:, :, None, None])
+
+
+class Encoder(nn.Module):
+    """E(x, a) of Table MEnc or CEnc: an image with its attribute planes, down to z."""
+
+    def __init__(self, tables: Tables, channels: int, a_size: int, latent_dim: int = 512, width: float = 1.0) -> None:
+        super().__init__()
+        # The two last rows both have F = 512: the last one is z itself and so has latent_dim, whatever the width.
+        rows = [*scaled(tables.encoder[:-1], width), tables.encoder[-1]._replace(F=latent_dim)]
+        first, *rest = layers(rows, channels, tables.slope, planes=a_size)
+        self.first, self.rest = first, nn.Sequential(*rest)
+        initialise(self)
+
+    def forward(self, x: Tensor, a: Tensor) -> Tensor:
+        return self.rest(self.first(x, a)).flatten(1)
+
+
+class Discriminator(nn.Module):
+    """D(x, z, a) of Table MDisc or CDisc, as a logit: D_x on x with attribute planes, D_z on z and a, D_xz on both.
+
+    `plain` leaves out batch norm and dropout, for training with a gradient penalty instead: a penalty on the gradient
+    of each image's verdict has no meaning when the verdict depends on the rest of the batch.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        channels: int,
+        a_size: int,
+        latent_dim: int = 512,
+        width: float = 1.0,
+        plain: bool = False,
+    ) -> None:
+        super().__init__()
+        d_x, d_z = scaled(tables.d_x, width), scaled(tables.d_z, width)
+        d_xz = [*scaled(tables.d_xz[:-1], width), tables.d_xz[-1]]
+        if plain:
+            d_x, d_z, d_xz = ([row._replace(BN=False, D=0.0) for row in rows] for rows in (d_x, d_z, d_xz))
+        # The first row's dropout falls on pixels; the attributes, which every pixel of a plane repeats, stay whole.
+        modules = layers(d_x, channels, tables.slope, planes=a_size)
+        start = 1 if d_x[0].D else 0
+        self.drop_x = nn.Sequential(*modules[:start])
+        self.first_x = modules[start]
+        self.d_x = nn.Sequential(*modules[start + 1 :])
+        self.d_z = nn.Sequential(*layers(d_z, latent_dim + a_size, tables.slope))
+        self.d_xz = nn.Sequential(*layers(d_xz, d_x[-1].F + d_z[-1].F, tables.slope))
+        initialise(self)
+
+    def forward(self, x: Tensor, z: Tensor, a: Tensor) -> Tensor:
+        """Logits, (N,): positive where D takes (x, z, a) for a real image with its inferred latent."""
+        h_x = self.d_x(self.first_x(self.drop_x(x), a))
+        h_z = self.d_z(torch.cat([z, a], dim=1)[:, :, None, None])
+        return self.d_xz(torch.cat([h_x, h_z], dim=1)).flatten()
+
+
+class AttributePredictor(nn.Module):
+    """Reads the attributes back from an image: the encoder's table without planes, a's size at the end, no batch norm.
+
+    One output for each entry of a: the value of a continuous attribute, a logit for the others.  Batch norm is left out
+    because it is trained on real images only and then judges generated ones.
+    """
+
+    def __init__(self, tables: Tables, channels: int, a_size: int, width: float = 1.0) -> None:
+        super().__init__()
+        rows = [*scaled(tables.encoder[:-1], width), tables.encoder[-1]._replace(F=a_size)]
+        self.layers = nn.Sequential(*layers([row._replace(BN=False) for row in rows], channels, tables.slope))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x).flatten(1)

@@ -1,0 +1,69 @@
+"""The paper's classifiers: digits (Appendix G) and *Attractive* or any binary attribute of a face (Appendix M)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+from cfgen.errors import UserError
+from cfgen.networks.layers import initialise, layers
+from cfgen.networks.tables import Row
+
+__all__ = ["DigitClassifier", "FaceClassifier", "classifier_for"]
+
+ATTRACTIVE = (
+    Row("Conv2D", 64, 2, 1, True, 0.2, "LReLU"),
+    Row("Conv2D", 128, 7, 2, True, 0.2, "LReLU"),
+    Row("Conv2D", 256, 5, 2, True, 0.2, "LReLU"),
+    Row("Conv2D", 256, 7, 2, True, 0.2, "LReLU"),
+    Row("Conv2D", 512, 4, 1, True, 0.5, "LReLU"),
+    Row("Conv2D", 512, 1, 1, True, 0.5, "Linear"),
+)
+
+
+def dense(sizes: Sequence[int], dropout: float = 0.5) -> list[nn.Module]:
+    """Dense rows: dropout on a row's input (as in `layers`), ReLU between, logits at the end."""
+    modules: list[nn.Module] = []
+    for index, (before, after) in enumerate(pairwise(sizes)):
+        modules += [nn.ReLU()] if index else []
+        modules += [nn.Dropout(dropout), nn.Linear(before, after)]
+    return modules
+
+
+class DigitClassifier(nn.Module):
+    """Table of Appendix G: two convolutions, max pooling, three dense layers; 28x28 images to logits of ten digits."""
+
+    def __init__(self, channels: int = 1, outputs: int = 10) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+            *dense([64 * 12 * 12, 256, 128, outputs]),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+class FaceClassifier(nn.Module):
+    """Table of Appendix M: six convolutions, three dense layers; 64x64 images to one logit."""
+
+    def __init__(self, channels: int = 3, outputs: int = 1) -> None:
+        super().__init__()
+        convolutions = layers(ATTRACTIVE, channels, slope=0.02)
+        self.layers = nn.Sequential(*convolutions, nn.Flatten(), *dense([512, 128, 128, outputs]))
+        initialise(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+def classifier_for(image_shape: Sequence[int], outputs: int) -> nn.Module:
+    """The paper's classifier for images of this (channels, height, width)."""
+    match tuple(image_shape):
+        case (channels, 28, 28):
+            return DigitClassifier(channels, outputs)
+        case (channels, 64, 64):
+            return FaceClassifier(channels, outputs)
+    raise UserError(f"the paper has classifiers for images of 28x28 and 64x64, not for image_shape={list(image_shape)}")

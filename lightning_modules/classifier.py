@@ -1,0 +1,69 @@
+"""The paper's classifiers in Lightning: Appendix G (digits) and Appendix M (a binary attribute of a face)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+
+from cfgen.batch import Batch
+from cfgen.networks.classifiers import classifier_for
+
+__all__ = ["Classifier"]
+
+
+class Classifier(pl.LightningModule):
+    """Predicts y from x; returns logits, (N, classes) or, for a binary target, (N,).
+
+    Args:
+        image_shape: (channels, height, width); comes from the data.
+        classes: how many values y has; 2 gives one logit and binary cross-entropy.
+        lr: Adam's learning rate; the paper's is 1e-4.
+        betas: Adam's decay rates; the paper's beta1 is 0.5.
+    """
+
+    def __init__(
+        self,
+        image_shape: Sequence[int],
+        classes: int,
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.5, 0.999),
+    ) -> None:
+        super().__init__()
+        self.save_hyperparameters()
+        self.classes, self.lr, self.betas = classes, lr, betas
+        self.network = classifier_for(image_shape, classes if classes > 2 else 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits = self.network(x)
+        return logits if self.classes > 2 else logits[:, 0]
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The predicted class of each image."""
+        logits = self(x)
+        return logits.argmax(dim=1) if self.classes > 2 else (logits > 0).long()
+
+    def loss(self, logits: Tensor, y: Tensor) -> Tensor:
+        if self.classes > 2:
+            return nn.functional.cross_entropy(logits, y)
+        return nn.functional.binary_cross_entropy_with_logits(logits, y.to(logits.dtype))
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        loss = self.loss(self(batch.x), batch.y)
+        self.log("train/loss", loss, prog_bar=True)
+        return loss
+
+    def validation_step(self, batch: Batch, _: int) -> None:
+        logits = self(batch.x)
+        right = (logits.argmax(dim=1) if self.classes > 2 else (logits > 0).long()) == batch.y
+        metrics = {"val/loss": self.loss(logits, batch.y), "val/accuracy": right.float().mean()}
+        self.log_dict(metrics, prog_bar=True, batch_size=len(batch.x), sync_dist=True)
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.Adam(self.parameters(), self.lr, self.betas)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["class_path"] = f"{type(self).__module__}.{type(self).__qualname__}"

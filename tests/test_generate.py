@@ -1,0 +1,73 @@
+"""`cfgen generate` as a user types it."""
+
+import csv
+
+import pytest
+from PIL import Image
+
+from cfgen import generate
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_grid_singles_and_table(tiny_run, here, capsys):
+    do = ["--do", "thickness=3", "--do", "label=7,slant=0.2"]
+    assert generate.main([str(tiny_run), *do, "--index", "0-2,5", "--out", "cf"]) == 0
+    assert "grid: cf/grid.png" in capsys.readouterr().out
+    rows = list(csv.DictReader((here / "cf/attributes.csv").open()))
+    assert len(rows) == 4 * 2
+    assert {row["thickness"] for row in rows if row["do"] == "thickness=3"} == {"3"}
+    assert {(row["label"], row["slant"]) for row in rows if "label" in row["do"]} == {("7", "0.2")}
+    for row in rows:
+        assert Image.open(here / "cf" / row["file"]).size == (28, 28)
+    assert Image.open(here / "cf/grid.png").size[0] > 300
+
+
+def test_grids_are_never_overwritten(tiny_run, here):
+    for _ in range(2):
+        assert generate.main([str(tiny_run), "--do", "label=1", "--index", "0"]) == 0
+    assert sorted(p.name for p in here.glob("*.png")) == ["counterfactuals-2.png", "counterfactuals.png"]
+
+
+def test_images_of_ones_own(tiny_run, here):
+    image = Image.new("L", (56, 56))
+    image.paste(200, (20, 8, 30, 48))
+    image.save(here / "mine.png")
+    options = ["--do", "label=7", "--images", "mine.png", "--given", "label=1", "--out", "cf"]
+    assert generate.main([str(tiny_run), *options]) == 0
+    (row,) = csv.DictReader((here / "cf/attributes.csv").open())
+    assert 3 < float(row["thickness"]) < 7  # measured: a bar five pixels wide
+    assert row["label"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--do", "thicknes=3"], "unknown attribute 'thicknes'. Did you mean 'thickness'"),
+        (["--do", "thickness=99"], "do(thickness=99) is out of range. Valid: "),
+        (["--do", "label=12"], "unknown value '12'"),
+        (["--do", "label"], "written name=value"),
+        (["--do", "label=1,label=2"], "set twice"),
+        (["--do", "label=1", "--index", "0-900"], "there are 30 test images, 0 to 29"),
+        (["--do", "label=1", "--index", "a"], "--index takes numbers and ranges"),
+        (["--do", "label=1", "--given", "label=2"], "--given goes with --images"),
+        (["--do", "label=1", "--images", "none.png"], "none.png cannot be read as an image"),
+        (["--do", "label=1", "--images", "blank.png"], "Say --given label=VALUE"),
+    ],
+)
+def test_bad_input_gets_one_line(tiny_run, here, capsys, options, message):
+    Image.new("L", (28, 28)).save(here / "blank.png")
+    assert generate.main([str(tiny_run), *options]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_run_that_is_not_there(here, capsys):
+    assert generate.main(["runs/none", "--do", "label=1"]) == 2
+    assert "no run, checkpoint or exported model at runs/none" in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""`cfgen.load`: runs, checkpoints and exports; counterfactuals in real units; refusals of what is not a model."""
+
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import cfgen
+from cfgen.errors import UserError
+from datamodules import MorphoMNIST
+
+
+@pytest.fixture(scope="module")
+def digits(digits_cache):
+    data = MorphoMNIST(limit=300, cache_dir=str(digits_cache))
+    data.prepare_data()
+    data.setup()
+    return data.images("test"), data.columns("test")
+
+
+def test_run_folder_checkpoint_and_export_are_the_same_model(tiny_run, digits, tmp_path):
+    x, a = digits
+    by_name = cfgen.load(tiny_run.parent)
+    exported = by_name.save(tmp_path / "exported")
+    results = [
+        cfgen.load(what).counterfactual(x, a, {"thickness": 3.0})
+        for what in (tiny_run.parent, tiny_run, tiny_run / "best.ckpt", exported)
+    ]
+    for other in results[1:]:
+        assert torch.equal(other.images, results[0].images)
+    with pytest.raises(UserError, match="holds an exported model already"):
+        by_name.save(exported)
+
+
+def test_counterfactuals_in_real_units(tiny_run, digits):
+    x, a = digits
+    model = cfgen.load(tiny_run)
+    result = model.counterfactual(x, a, do={"thickness": 3.0})
+    assert result.images.shape == x.shape
+    assert result.images.min() >= 0
+    assert result.images.max() <= 1
+    assert (result.attributes["thickness"] - 3).abs().max() < 1e-4
+    torch.testing.assert_close(result.attributes["slant"], a["slant"], rtol=1e-4, atol=1e-4)
+    assert torch.equal(result.attributes["label"], a["label"].long())
+    moved = (result.attributes["intensity"] - a["intensity"]).abs()
+    assert moved[(a["thickness"] - 3).abs() > 0.3].min() > 1  # intensity follows thickness
+    null = model.counterfactual(x, a, do={})
+    assert torch.equal(null.images, null.reconstructions)
+    assert torch.equal(null.images, model.counterfactual(x, a, do={}, batch_size=7).images) or torch.allclose(
+        null.images, model.counterfactual(x, a, do={}, batch_size=7).images, atol=1e-5
+    )
+
+
+def test_images_may_come_in_many_forms(tiny_run):
+    model = cfgen.load(tiny_run)
+    a = {"thickness": 2.5, "intensity": 160.0, "slant": 0.1, "label": 3}
+    image = np.zeros((28, 28), dtype=np.uint8)
+    image[5:20, 12:16] = 255
+    forms = [image, image[None], image[None, None], torch.from_numpy(image), image.astype(np.float32) / 255]
+    results = [model.counterfactual(form, a, {"label": 7}).images for form in forms]
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0])
+    assert model.counterfactual(image, a, {"label": "7"}).attributes["label"].tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("x", "a", "message"),
+    [
+        (torch.zeros(2, 3, 28, 28), {}, r"\(N, 1, 28, 28\) are expected, not \(2, 3, 28, 28\)"),
+        (torch.full((1, 28, 28), 7.0), {}, "values outside"),
+        (torch.zeros(1, 28, 28), {"label": 3, "slant": 0.0}, "thickness, intensity is missing"),
+    ],
+)
+def test_bad_images_and_attributes(tiny_run, x, a, message):
+    with pytest.raises(UserError, match=message):
+        cfgen.load(tiny_run).counterfactual(x, a, {"label": 1})
+
+
+class Bomb:
+    def __reduce__(self):
+        return (open, ("/nonexistent/bomb", "w"))
+
+
+def test_what_is_not_a_model_is_refused(tiny_run, tmp_path):
+    with pytest.raises(UserError, match="no run, checkpoint or exported model at nowhere"):
+        cfgen.load("nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds no finished run"):
+        cfgen.load(tmp_path / "empty")
+    hostile = tmp_path / "hostile.ckpt"
+    hostile.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(UserError, match="is not a checkpoint"):
+        cfgen.load(hostile)
+    torn = tmp_path / "torn.ckpt"
+    torn.write_bytes((tiny_run / "best.ckpt").read_bytes()[:5000])
+    with pytest.raises(UserError, match="is not a checkpoint"):
+        cfgen.load(torn)
+    foreign = tmp_path / "foreign.ckpt"
+    checkpoint = torch.load(tiny_run / "best.ckpt", weights_only=True)
+    torch.save(checkpoint | {"class_path": "subprocess.Popen"}, foreign)
+    with pytest.raises(UserError, match="is a subprocess.Popen, but a ImageMechanismModule is needed"):
+        cfgen.load(foreign)
+    half = tmp_path / "half"
+    cfgen.load(tiny_run).save(half)
+    (half / "model.safetensors").write_bytes(b"\x08\x00")
+    with pytest.raises(UserError, match="is not an exported model"):
+        cfgen.load(half)
+    shutil.rmtree(half)
