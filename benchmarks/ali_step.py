@@ -83,12 +83,12 @@ def bare_loop(model: CondALI, x: Tensor, a: Tensor) -> Iterator[None]:
     while True:
         z = model.prior(x)
         z_x, x_z = model.E(x, a), model.G(z, a)
-        loss = losses.ali_d(*model.scores(x, z_x.detach(), x_z.detach(), z, a))
+        loss = losses.ali_d(*model.scores((x, z_x.detach(), a), (x_z.detach(), z, a)))
         if batch % R1_EVERY == 0:
             loss = loss + R1_EVERY * model.r1_gamma * model.penalty(x, z_x, a)
         step(opt_d, loss)
         model.D.requires_grad_(False)
-        step(opt_eg, losses.ali_eg(*model.scores(x, z_x, x_z, z, a)))
+        step(opt_eg, losses.ali_eg(*model.scores((x, z_x, a), (x_z, z, a))))
         model.D.requires_grad_(True)
         batch += 1
         yield

@@ -38,4 +38,4 @@ class BestCheckpoint(ModelCheckpoint):
         super().on_train_epoch_end(trainer, pl_module)
         # not ModelCheckpoint's `save_last`, which writes only in epochs that also brought a new best
         if not trainer.fast_dev_run and self.dirpath is not None:  # type: ignore[attr-defined]  # set in Trainer.__init__
-            trainer.save_checkpoint(Path(self.dirpath) / "last.ckpt")
+            trainer.save_checkpoint(Path(self.dirpath) / "last.ckpt", weights_only=False)

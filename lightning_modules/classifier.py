@@ -43,7 +43,9 @@ class Classifier(pl.LightningModule):
 
     def predict(self, x: Tensor) -> Tensor:
         """The predicted class of each image."""
-        logits = self(x)
+        return self.decide(self(x))
+
+    def decide(self, logits: Tensor) -> Tensor:
         return logits.argmax(dim=1) if self.classes > 2 else (logits > 0).long()
 
     def loss(self, logits: Tensor, y: Tensor) -> Tensor:
@@ -58,8 +60,8 @@ class Classifier(pl.LightningModule):
 
     def validation_step(self, batch: Batch, _: int) -> None:
         logits = self(batch.x)
-        right = (logits.argmax(dim=1) if self.classes > 2 else (logits > 0).long()) == batch.y
-        metrics = {"val/loss": self.loss(logits, batch.y), "val/accuracy": right.float().mean()}
+        accuracy = (self.decide(logits) == batch.y).float().mean()
+        metrics = {"val/loss": self.loss(logits, batch.y), "val/accuracy": accuracy}
         self.log_dict(metrics, prog_bar=True, batch_size=len(batch.x), sync_dist=True)
 
     def configure_optimizers(self) -> Any:

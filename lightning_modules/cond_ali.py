@@ -15,6 +15,8 @@ from lightning_modules.two_optimisers import TwoOptimisers
 
 __all__ = ["CondALI"]
 
+Triple = tuple[Tensor, Tensor, Tensor]  # an image, a latent, attributes
+
 R1_EVERY = 4  # steps: the penalty changes slowly and costs a second derivative
 
 
@@ -31,8 +33,10 @@ class CondALI(TwoOptimisers):
         lr: Adam's learning rate, for both players.
         betas: Adam's decay rates, for both players.
         lr_decay: lower the learning rate to 0 along a cosine until training ends; sharpens the last digits.
-        r1_gamma: R1 penalty on D in place of its batch norm and dropout, with which D tends to win the game outright.
-        reconstruction: weight of the mean squared error between x and x_r = G(E(x,a), a); plain ALI only resembles x.
+        r1_gamma: R1 penalty on D in place of its batch norm and dropout, with which D tends to win the game outright; G
+            then also does without the batch norm before its sigmoid, which keeps backgrounds grey.
+        reconstruction: weight of the mean squared error between x and x_r = G(E(x,a), a).  Without it x_r only resembles
+            x; with 20, G still drew from a alone, ignoring z, after 1000 steps.
         counterfactual: weight of the error in reading a_c back from x_c = G(E(x,a), a_c), by a predictor that learns
             from the real images meanwhile.  Without it z goes on carrying attributes and do() is half ignored.
         ema_decay: evaluate a moving average of E and G with this decay, steadier than their last weights.
@@ -48,8 +52,8 @@ class CondALI(TwoOptimisers):
         betas: tuple[float, float] = (0.5, 0.999),
         lr_decay: bool = False,
         r1_gamma: float = 1.0,
-        reconstruction: float = 20.0,
-        counterfactual: float = 1.0,
+        reconstruction: float = 500.0,
+        counterfactual: float = 2.0,
         ema_decay: float = 0.999,
     ) -> None:
         super().__init__(scm, image_shape, lr=lr, betas=betas, lr_decay=lr_decay, ema_decay=ema_decay)
@@ -57,7 +61,7 @@ class CondALI(TwoOptimisers):
         self.latent_dim = latent_dim
         self.r1_gamma, self.reconstruction, self.counterfactual = r1_gamma, reconstruction, counterfactual
         tables, channels, a_size = tables_for(image_shape), self.image_shape[0], self.scm.schema.size
-        self.G = Generator(tables, channels, a_size, latent_dim, width)
+        self.G = Generator(tables, channels, a_size, latent_dim, width, plain=r1_gamma > 0)
         self.E = Encoder(tables, channels, a_size, latent_dim, width)
         self.D = Discriminator(tables, channels, a_size, latent_dim, width, plain=r1_gamma > 0)
         self.P = AttributePredictor(tables, channels, a_size, width) if counterfactual else None
@@ -82,8 +86,12 @@ class CondALI(TwoOptimisers):
         x_z, x_r, x_c = self.generate(z, z_x, a, a_c)
         log: dict[str, Tensor] = {}
 
+        real, fakes = (x, z_x, a), [(x_z, z, a)]
+        if x_c is not None:  # or G would please the predictor with images that no D ever sees
+            fakes.append((x_c, z_x, a_c))
+
         with self.updating("d") as step:  # D tells (x, E(x,a), a) from (G(z,a), z, a)
-            loss = log["loss_d"] = losses.ali_d(*self.scores(x, z_x.detach(), x_z.detach(), z, a))
+            loss = log["loss_d"] = losses.ali_d(*self.scores(*(detached(triple) for triple in (real, *fakes))))
             if self.r1_gamma and batch_idx % R1_EVERY == 0:
                 loss = loss + R1_EVERY * self.r1_gamma * self.penalty(x, z_x, a)
             if self.P is not None:
@@ -92,7 +100,7 @@ class CondALI(TwoOptimisers):
             step(loss)
 
         with self.updating("eg") as step:  # E and G make D wrong on both
-            loss = log["loss_eg"] = losses.ali_eg(*self.scores(x, z_x, x_z, z, a))
+            loss = log["loss_eg"] = losses.ali_eg(*self.scores(real, *fakes))
             if x_r is not None:
                 log["mse_x"] = nn.functional.mse_loss(x_r, x)
                 loss = loss + self.reconstruction * log["mse_x"]
@@ -101,7 +109,8 @@ class CondALI(TwoOptimisers):
                 loss = loss + self.counterfactual * log["loss_c"]
             step(loss)
 
-        self.log_dict({f"train/{name}": value.detach() for name, value in log.items()})
+        for name, value in log.items():
+            self.log(f"train/{name}", value.detach(), prog_bar=name in ("loss_d", "loss_eg"))
 
     def prior(self, x: Tensor) -> Tensor:
         """z ~ N(0, 1), one for each image."""
@@ -123,13 +132,13 @@ class CondALI(TwoOptimisers):
         images = iter(self.G(torch.cat(latents), torch.cat(attributes)).split(len(z)))
         return next(images), next(images) if self.reconstruction else None, next(images, None)
 
-    def scores(self, x: Tensor, z_x: Tensor, x_z: Tensor, z: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
-        """D's logits of (x, E(x,a), a) and of (G(z,a), z, a)."""
+    def scores(self, real: Triple, *fakes: Triple) -> tuple[Tensor, Tensor]:
+        """D's logits of the real triples (x, E(x,a), a) and of all the fake ones."""
         if self.r1_gamma:
-            real, fake = self.D(torch.cat([x, x_z]), torch.cat([z_x, z]), torch.cat([a, a])).to(self.dtype).chunk(2)
-            return real, fake
+            logits = self.D(*(torch.cat(parts) for parts in zip(real, *fakes, strict=True))).to(self.dtype)
+            return logits[: len(real[0])], logits[len(real[0]) :]
         # with batch norm in D, real and fake in one batch would be another function: each has its own statistics
-        return self.D(x, z_x, a).to(self.dtype), self.D(x_z, z, a).to(self.dtype)
+        return self.D(*real).to(self.dtype), torch.cat([self.D(*fake).to(self.dtype) for fake in fakes])
 
     def penalty(self, x: Tensor, z_x: Tensor, a: Tensor) -> Tensor:
         """R1 at the real triples, in full precision: its squared gradients leave half precision's range."""
@@ -140,3 +149,8 @@ class CondALI(TwoOptimisers):
     def validation_step(self, batch: Batch, _: int) -> None:
         x_r = self.decode(self.abduct(batch.x, batch.a), batch.a)
         self.log("val/mse_x", nn.functional.mse_loss(x_r, batch.x), batch_size=len(batch.x), sync_dist=True)
+
+
+def detached(triple: Triple) -> Triple:
+    x, z, a = triple
+    return x.detach(), z.detach(), a

@@ -12,14 +12,24 @@ __all__ = ["AttributePredictor", "Discriminator", "Encoder", "Generator"]
 
 
 class Generator(nn.Module):
-    """G(z, a) of Table MGen or CGen: z and a concatenated, up to an image in [0, 1]."""
+    """G(z, a) of Table MGen or CGen: z and a concatenated, up to an image in [0, 1].
 
-    def __init__(self, tables: Tables, channels: int, a_size: int, latent_dim: int = 512, width: float = 1.0) -> None:
+    `plain` leaves out the batch norm that the tables tick on the last row, before the sigmoid: a black background asks for
+    logits far below the mean, so for a scale of 10 or so, and Adam moves a scale by about the learning rate a step.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        channels: int,
+        a_size: int,
+        latent_dim: int = 512,
+        width: float = 1.0,
+        plain: bool = False,
+    ) -> None:
         super().__init__()
-        # The tables tick batch norm on the last row too, before the sigmoid.  It is left out: a black background asks
-        # for logits far below the mean, so for a scale of 10 or so, and Adam moves a scale by about the learning rate
-        # a step: 3 at most in the paper's 30k steps of 1e-4.  Backgrounds stay grey with it.
-        rows = [*scaled(tables.generator[:-1], width), tables.generator[-1]._replace(F=channels, BN=False)]
+        last = tables.generator[-1]._replace(F=channels)
+        rows = [*scaled(tables.generator[:-1], width), last._replace(BN=False) if plain else last]
         self.layers = nn.Sequential(*layers(rows, latent_dim + a_size, tables.slope), nn.Sigmoid())
         initialise(self)
 
@@ -71,7 +81,8 @@ class Discriminator(nn.Module):
         self.d_x = nn.Sequential(*modules[start + 1 :])
         self.d_z = nn.Sequential(*layers(d_z, latent_dim + a_size, tables.slope))
         self.d_xz = nn.Sequential(*layers(d_xz, d_x[-1].F + d_z[-1].F, tables.slope))
-        initialise(self)
+        if not plain:  # without batch norm, weights of 0.01 would let nothing through nine layers
+            initialise(self)
 
     def forward(self, x: Tensor, z: Tensor, a: Tensor) -> Tensor:
         """Logits, (N,): positive where D takes (x, z, a) for a real image with its inferred latent."""

@@ -189,8 +189,8 @@ def test_one_forward_of_d_gives_the_gradients_of_two(tmp_path):
     module, data = model(), Noise()
     x, a, z = data.x, data.a, torch.randn(12, 8)
     x_z, z_x = module.G(z, a).detach(), module.E(x, a).detach()
-    joint = torch.cat(module.scores(x, z_x, x_z, z, a))
-    apart = torch.cat([module.D(x, z_x, a), module.D(x_z, z, a)])
+    joint = torch.cat(module.scores((x, z_x, a), (x_z, z, a), (x_z, z_x, a)))
+    apart = torch.cat([module.D(x, z_x, a), module.D(x_z, z, a), module.D(x_z, z_x, a)])
     torch.testing.assert_close(joint, apart)
     gradients = [torch.autograd.grad(s.square().sum(), list(module.D.parameters())) for s in (joint, apart)]
     torch.testing.assert_close(*gradients)

@@ -23,7 +23,7 @@ def conv(c_in: int, c_out: int, k: int, bn: bool) -> int:
 # Worked out from the paper's tables row by row; an attribute plane has one weight per filter here, not K*K.
 MORPHO_COUNTS = {
     "G": conv(Z + A, 256, 4, True) + conv(256, 128, 4, True) + conv(128, 64, 4, True) + conv(64, 32, 4, True)
-    + conv(32, 32, 1, True) + conv(32, 1, 1, False),
+    + conv(32, 32, 1, True) + conv(32, 1, 1, True),
     "E": conv(1, 32, 5, True) + A * 32 + conv(32, 64, 4, True) + conv(64, 128, 4, True) + conv(128, 256, 4, True)
     + conv(256, 512, 3, True) + conv(512, Z, 1, True),
     "D": conv(Z + A, 512, 1, False) + conv(512, 512, 1, False)
@@ -32,7 +32,7 @@ MORPHO_COUNTS = {
 }  # fmt: skip
 CELEBA_COUNTS = {
     "G": conv(Z + A, 512, 4, True) + conv(512, 256, 7, True) + conv(256, 256, 5, True) + conv(256, 128, 7, True)
-    + conv(128, 64, 2, True) + conv(64, 3, 1, False),
+    + conv(128, 64, 2, True) + conv(64, 3, 1, True),
     "E": conv(3, 64, 2, True) + A * 64 + conv(64, 128, 7, True) + conv(128, 256, 5, True) + conv(256, 256, 7, True)
     + conv(256, 512, 4, True) + conv(512, Z, 1, True),
     "D": conv(Z + A, 1024, 1, False) + conv(1024, 1024, 1, False)
@@ -78,6 +78,8 @@ def test_slopes_dropout_and_batch_norm_follow_the_tables():
     assert [m.p for m in d.d_xz if isinstance(m, nn.Dropout)] == [0.2, 0.2, 0.5]
     assert [m.p for m in (*d.drop_x, *d.d_x) if isinstance(m, nn.Dropout)] == [0.2, 0.2, 0.5, 0.5, 0.5]
     assert sum(isinstance(m, nn.BatchNorm2d) for m in d.modules()) == 4
+    g, plain_g = (Generator(MORPHO_MNIST, 1, A, width=0.1, plain=plain) for plain in (False, True))
+    assert [sum(isinstance(m, nn.BatchNorm2d) for m in network.modules()) for network in (g, plain_g)] == [6, 5]
     plain = Discriminator(MORPHO_MNIST, 1, A, width=0.1, plain=True)
     assert not any(isinstance(m, nn.Dropout | nn.BatchNorm2d) for m in plain.modules())
     celeba = Encoder(CELEBA, 3, A, width=0.1)
