@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 from matplotlib.figure import Figure
 from pytorch_lightning.loggers import WandbLogger
 
+from callbacks.every_n_epochs import EveryNEpochs
 from cfgen import figures
 from cfgen.attributes import Continuous, Schema
 from cfgen.counterfactual import as_unit_float
@@ -17,7 +18,7 @@ from cfgen.counterfactual import as_unit_float
 __all__ = ["ImageGrids"]
 
 
-class ImageGrids(pl.Callback):
+class ImageGrids(EveryNEpochs):
     """Draws validation images every few epochs into the run's `images/` folder and W&B.
 
     Args:
@@ -34,9 +35,8 @@ class ImageGrids(pl.Callback):
         every_n_epochs: int = 5,
         images: int = 24,
     ) -> None:
-        self.rows, self.columns = dict(rows), dict(columns)
-        self.every_n_epochs, self.images = every_n_epochs, images
-        self.drawn_at: int | None = None
+        super().__init__(every_n_epochs)
+        self.rows, self.columns, self.images = dict(rows), dict(columns), images
 
     def check(self, schema: Schema) -> None:
         """Refuses names and values that the data does not have; called before any data is read."""
@@ -45,11 +45,7 @@ class ImageGrids(pl.Callback):
                 for value in values:
                     schema.check_do({name: value})
 
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        due = self.drawn_at is None or trainer.current_epoch - self.drawn_at >= self.every_n_epochs
-        if trainer.sanity_checking or not due:
-            return
-        self.drawn_at = trainer.current_epoch
+    def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if not trainer.is_global_zero or not trainer.loggers:
             return
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
@@ -71,9 +67,3 @@ class ImageGrids(pl.Callback):
         for logger in trainer.loggers:
             if isinstance(logger, WandbLogger):
                 logger.log_image(f"val/{name}", [str(path)], step=trainer.global_step)
-
-    def state_dict(self) -> dict[str, int | None]:
-        return {"drawn_at": self.drawn_at}
-
-    def load_state_dict(self, state_dict: dict[str, int | None]) -> None:
-        self.drawn_at = state_dict["drawn_at"]

@@ -7,12 +7,13 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
+from callbacks.every_n_epochs import EveryNEpochs
 from cfgen.effectiveness import compare, measurable, median_abs_errors
 
 __all__ = ["MedianAbsError"]
 
 
-class MedianAbsError(pl.Callback):
+class MedianAbsError(EveryNEpochs):
     """For each continuous attribute k: draws values, intervenes, decodes, measures the images, and compares every attribute.
 
     `val/median_abs_error/do(k)/j` compares attribute j under do(k): what should move (k and its descendants) with its new
@@ -28,14 +29,10 @@ class MedianAbsError(pl.Callback):
     """
 
     def __init__(self, images: int = 500, every_n_epochs: int = 1, seed: int = 0) -> None:
-        self.images, self.every_n_epochs, self.seed = images, every_n_epochs, seed
-        self.measured_at: int | None = None
+        super().__init__(every_n_epochs)
+        self.images, self.seed = images, seed
 
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        due = self.measured_at is None or trainer.current_epoch - self.measured_at >= self.every_n_epochs
-        if trainer.sanity_checking or not due:
-            return
-        self.measured_at = trainer.current_epoch
+    def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
         model: Any = pl_module
         columns = {name: column[: self.images] for name, column in data.columns("val").items()}
@@ -50,9 +47,3 @@ class MedianAbsError(pl.Callback):
         # every process has reduced them already
         pl_module.log_dict({f"{prefix}/{do}/{j}": value for (do, j), value in values.items()})
         pl_module.log(f"{prefix}/relative", relative, prog_bar=True)
-
-    def state_dict(self) -> dict[str, int | None]:
-        return {"measured_at": self.measured_at}
-
-    def load_state_dict(self, state_dict: dict[str, int | None]) -> None:
-        self.measured_at = state_dict["measured_at"]
