@@ -1,0 +1,454 @@
+"""CelebA: its own layout read as it is, packed pixels equal to decoding each JPEG, and what is said when files are broken."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from torchvision.transforms import v2
+from torchvision.transforms.v2.functional import pil_to_tensor
+
+from cfgen.batch import Batch
+from cfgen.errors import UserError
+from datamodules import celeba_files, packing
+from datamodules.celeba import CelebA
+from datamodules.celeba_files import ATTRIBUTES, SPLITS
+
+IMAGES, TABLE, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
+COUNT = 44  # rows of the table; two of them have no image
+GONE = ("000005.jpg", "000030.jpg")
+
+
+def name(row: int) -> str:
+    return f"{row + 1:06d}.jpg"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set in CelebA's layout: blurred noise, all forty attributes, splits that are not in order."""
+    folder = tmp_path_factory.mktemp("celeba")
+    (folder / IMAGES).mkdir()
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1, 1], size=(COUNT, 40))
+    rows = [f"{name(row)} {' '.join(f'{sign:2d}' for sign in signs[row])}" for row in range(COUNT)]
+    (folder / TABLE).write_text("\n".join([str(COUNT), " ".join(ATTRIBUTES) + " ", *rows]) + "\n")
+    (folder / PARTITION).write_text("".join(f"{name(row)} {(0, 0, 1, 0, 2)[row % 5]}\n" for row in range(COUNT)))
+    for row in range(COUNT):
+        if name(row) not in GONE:
+            coarse = Image.fromarray(rng.integers(0, 256, (20, 16, 3), dtype=np.uint8))
+            coarse.resize((178, 218)).save(folder / IMAGES / name(row), quality=90)
+    Image.new("RGB", (178, 218)).save(folder / IMAGES / "999999.jpg")  # no list names it
+    return folder
+
+
+@pytest.fixture
+def layout(made: Path, tmp_path: Path) -> Path:
+    """A copy of the set that a test may spoil."""
+    return Path(shutil.copytree(made, tmp_path / "celeba"))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "BLOCK", 4)
+    monkeypatch.setattr(packing, "cores", lambda: 1)
+
+
+def ready(folder: Path, cache: Path, **options: Any) -> CelebA:
+    data = CelebA(str(folder), cache_dir=str(cache), batch_size=4, **options)
+    data.prepare_data()
+    data.setup()
+    return data
+
+
+def reference(path: Path, size: int, crop: int = 148) -> torch.Tensor:
+    """One image as torchvision's transforms make it."""
+    with Image.open(path) as image:
+        pixels = pil_to_tensor(image.convert("RGB"))
+    return v2.Compose([v2.CenterCrop(crop), v2.Resize(size, antialias=True)])(pixels)
+
+
+def every_image(data: CelebA) -> torch.Tensor:
+    return torch.cat([data.images(split) for split in SPLITS])
+
+
+def test_known_before_data_is_read(tmp_path: Path) -> None:
+    data = CelebA(str(tmp_path / "nowhere"), image_size=32)
+    names = list(data.scm_spec["attributes"])
+    assert len(names) == 36
+    assert not {"Attractive", "Blurry", "Male", "Young"} & set(names)
+    assert all(spec == {"kind": "binary"} for spec in data.scm_spec["attributes"].values())
+    assert (data.scm_spec["edges"], data.scm_spec["mechanisms"]) == ([], {})
+    assert data.image_shape == (3, 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("config", "edges"), [("celeba", []), ("celeba_young", ["Eyeglasses", "Gray_Hair", "Receding_Hairline"])]
+)
+def test_configs(config: str, edges: list[str]) -> None:
+    path = Path(__file__).parents[2] / "configs" / "data" / f"{config}.yaml"
+    spec = CelebA(**yaml.safe_load(path.read_text())["init_args"]).scm_spec
+    assert sorted(effect for cause, effect in spec["edges"] if cause == "Young") == edges
+    assert set(ATTRIBUTES) - set(spec["attributes"]) == {"Attractive", "Blurry", "Male"} | (
+        {"Young"} if not edges else set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"attributes": ["Bangs", "Attractive"]}, "'Attractive' is the target"),
+        ({"attributes": ["Smiling"], "target": "Smiling"}, "'Smiling' is the target"),
+        ({"attributes": ["Bang"]}, "Did you mean 'Bangs'.*Valid: 5_o_Clock_Shadow, "),
+        ({"target": "Beautiful"}, "unknown attribute 'Beautiful'"),
+        ({"attributes": ["Bangs", "Bangs"]}, "Bangs more than once"),
+        ({"attributes": ["Bangs"], "edges": [["Young", "Bangs"]]}, "'Young'"),
+        ({"attributes": ["Bangs"], "mechanisms": {"Smiling": {"kind": "cpt"}}}, "'Smiling'"),
+        ({"image_size": 0}, "image_size"),
+        ({"crop": -1}, "crop"),
+        ({"batch_size": 0}, "batch_size"),
+    ],
+)
+def test_wrong_options_are_refused_at_once(options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CelebA(**options)
+
+
+@pytest.mark.parametrize(("size", "crop"), [(64, 148), (32, 148), (128, 178), (20, 33)])
+def test_packed_images_equal_decoding_each_jpeg(made: Path, tmp_path: Path, size: int, crop: int) -> None:
+    data = ready(made, tmp_path, image_size=size, crop=crop)
+    for split in SPLITS:
+        images = data.images(split)
+        assert images.shape == (len(data.names(split)), 3, size, size)
+        for image, file in zip(images, data.names(split), strict=True):
+            assert torch.equal(image, reference(made / IMAGES / file, size, crop))
+
+
+def test_packed_images_are_pillows_within_a_grey_level(made: Path, tmp_path: Path) -> None:
+    data = ready(made, tmp_path)
+    for image, file in zip(data.images("test"), data.names("test"), strict=True):
+        with Image.open(made / IMAGES / file) as photograph:
+            square = photograph.crop((15, 35, 163, 183)).resize((64, 64), Image.Resampling.BILINEAR)
+        assert (image.int() - pil_to_tensor(square).int()).abs().max() <= 1
+
+
+def test_splits_are_those_of_the_partition(made: Path, tmp_path: Path) -> None:
+    data = ready(made, tmp_path)
+    lines = [line.split() for line in (made / PARTITION).read_text().splitlines()]
+    for number, split in enumerate(SPLITS):
+        assert data.names(split) == [file for file, part in lines if part == str(number) and file not in GONE]
+        assert len(data.images(split)) == len(data.targets(split)) == len(data.names(split))
+
+
+def test_attributes_in_the_order_that_was_asked_for(made: Path, tmp_path: Path) -> None:
+    wanted = ["Young", "Bangs", "Pale_Skin"]
+    data = ready(made, tmp_path, attributes=wanted)
+    rows = {
+        file: dict(zip(ATTRIBUTES, signs, strict=True))
+        for file, *signs in map(str.split, (made / TABLE).read_text().splitlines()[2:])
+    }
+    assert data.schema.names == wanted
+    for split in SPLITS:
+        for column in wanted:
+            assert data.columns(split)[column].tolist() == [
+                float(rows[file][column] == "1") for file in data.names(split)
+            ]
+        assert data.targets(split).tolist() == [int(rows[file]["Attractive"] == "1") for file in data.names(split)]
+    batch = next(iter(data.val_dataloader()))
+    assert torch.equal(batch.a, torch.stack([data.columns("val")[column] for column in wanted], dim=1)[:4])
+    other = ready(made, tmp_path, attributes=["Smiling"], target="Male")
+    assert other.targets("test").tolist() == [int(rows[file]["Male"] == "1") for file in other.names("test")]
+    assert other.cache_file == data.cache_file  # the pixels are the same
+
+
+def test_zip_as_distributed(layout: Path, tmp_path: Path) -> None:
+    plain = ready(layout, tmp_path / "cache")
+    with zipfile.ZipFile(layout / f"{IMAGES}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted((layout / IMAGES).iterdir()):
+            archive.write(path, f"{IMAGES}/{path.name}")
+    shutil.rmtree(layout / IMAGES)
+    zipped = ready(layout, tmp_path / "other")
+    assert zipped.cache_file.name == plain.cache_file.name
+    assert torch.equal(every_image(zipped), every_image(plain))
+    (layout / f"{IMAGES}.zip").write_bytes(b"PK\x03\x04 and then nothing")
+    with pytest.raises(UserError, match="cannot read .*img_align_celeba.zip"):
+        ready(layout, tmp_path / "third")
+
+
+def test_where_the_folder_is(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "celeba").symlink_to(made)
+    monkeypatch.setenv("CFGEN_DATA", str(tmp_path))
+    data = CelebA(cache_dir=str(tmp_path / "cache"))
+    data.setup()
+    assert data.folder() == tmp_path / "celeba"
+
+
+def test_no_celeba(layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CFGEN_DATA", raising=False)
+    expected = r"img_align_celeba/ \(or img_align_celeba.zip\), list_attr_celeba.txt and list_eval_partition.txt.*mmlab.*datamodules.Faces"
+    with pytest.raises(UserError, match=f"{expected}|give data_dir or set the variable CFGEN_DATA"):
+        CelebA().prepare_data()
+    with pytest.raises(UserError, match=expected) as caught:
+        CelebA(str(tmp_path / "nowhere")).prepare_data()
+    assert "\n" not in str(caught.value)
+    (layout / PARTITION).unlink()
+    with pytest.raises(UserError, match=f"not complete: {PARTITION} is missing"):
+        CelebA(str(layout)).prepare_data()
+
+
+def edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
+    path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        (TABLE, lambda lines: lines[:-3], "has 41 rows where its first line says 44: is it cut off"),
+        (TABLE, lambda lines: ["", *lines[1:]], "does not begin with a count"),
+        (
+            TABLE,
+            lambda lines: [lines[0], "Bangs Attractive", *(line[:16] for line in lines[2:])],
+            "unknown attribute '5_o_Clock_Shadow'",
+        ),
+        (TABLE, lambda lines: [*lines[:-1], lines[2]], "names an image twice"),
+        (TABLE, lambda lines: [*lines[:-1], lines[-1][:-2] + " 0"], "row of 000044.jpg has a value that is neither"),
+        (TABLE, lambda lines: [*lines[:-1], lines[-1] + " 1"], "does not have 40 whole numbers"),
+        (TABLE, lambda lines: [*lines[:-1], lines[-1][:-2] + " x"], "does not have 40 whole numbers"),
+        (
+            PARTITION,
+            lambda lines: [*lines[:7], "000008.jpg 3", *lines[8:]],
+            "line 8: a name and 0, 1 or 2.*'000008.jpg 3'",
+        ),
+        (PARTITION, lambda lines: [line.replace(" 1", " 0") for line in lines], "no image of the val split"),
+        (PARTITION, lambda lines: ["x.jpg 0"], "none of the 43 images"),
+    ],
+)
+def test_broken_lists_are_named_in_one_line(
+    layout: Path, tmp_path: Path, file: str, change: Callable[[list[str]], list[str]], message: str
+) -> None:
+    edit(layout / file, change)
+    with pytest.raises(UserError, match=message) as caught:
+        ready(layout, tmp_path / "cache")
+    assert file in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"this is no JPEG" * 100)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def tiny(path: Path) -> None:
+    Image.new("RGB", (100, 100)).save(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (garbage, "000007.jpg is not a readable JPEG"),
+        (cut, "000007.jpg is not a readable JPEG: .*truncated"),
+        (lambda path: path.write_bytes(b""), "000007.jpg is not a readable JPEG"),
+        (tiny, "000007.jpg has 100 x 100 pixels: too small for a crop of 148"),
+    ],
+)
+def test_broken_image_is_named_in_one_line(
+    layout: Path, tmp_path: Path, spoil: Callable[[Path], object], message: str
+) -> None:
+    spoil(layout / IMAGES / "000007.jpg")
+    with pytest.raises(UserError, match=message) as caught:
+        ready(layout, tmp_path / "cache")
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.glob("cache/*.npy"))
+
+
+def test_grey_image_becomes_three_channels(layout: Path, tmp_path: Path) -> None:
+    path = layout / IMAGES / "000001.jpg"
+    with Image.open(path) as image:
+        grey = image.convert("L")
+    grey.save(path)
+    image = ready(layout, tmp_path / "cache").images("train")[0]
+    assert torch.equal(image, reference(path, 64))
+    assert torch.equal(image[0], image[2])
+
+
+class Counting:
+    """Counts the images decoded, and may be stopped at one of them as by Ctrl-C."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls, self.stop_at = 0, 10**9
+        self.decode = celeba_files.decode
+        monkeypatch.setattr(celeba_files, "decode", self)
+
+    def __call__(self, data: bytes) -> Image.Image:
+        self.calls += 1
+        if self.calls == self.stop_at:
+            raise KeyboardInterrupt
+        return self.decode(data)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_interrupted_packing_goes_on(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = Counting(monkeypatch)
+    counting.stop_at = 27
+    with pytest.raises(KeyboardInterrupt):
+        ready(made, tmp_path)
+    assert not list(tmp_path.glob("*.npy"))
+    before, counting.stop_at = counting.calls, 10**9
+    data = ready(made, tmp_path)
+    assert counting.calls - before <= COUNT - len(GONE) - 20  # six whole blocks of four were there, perhaps one less
+    fresh = ready(made, tmp_path / "fresh")
+    assert torch.equal(every_image(data), every_image(fresh))
+    assert data.cache_file.read_bytes() == fresh.cache_file.read_bytes()
+    assert not list(tmp_path.glob(".*.partial"))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_partial_pack_is_not_trusted_blindly(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block on the disk that is not what was written is made again."""
+    counting = Counting(monkeypatch)
+    counting.stop_at = 27
+    with pytest.raises(KeyboardInterrupt):
+        ready(made, tmp_path)
+    counting.stop_at = 10**9
+    (partial,) = tmp_path.glob(".*.partial")
+    with partial.open("r+b") as file:
+        file.seek(1000)
+        file.write(b"\0" * 64)
+    assert torch.equal(every_image(ready(made, tmp_path)), every_image(ready(made, tmp_path / "fresh")))
+
+
+def flip_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+    ("spoil", "most"),
+    [(flip_byte, 4), (cut, COUNT), (garbage, COUNT), (lambda path: path.write_bytes(b""), COUNT)],
+)
+def test_damaged_pack_is_noticed_and_repaired(
+    made: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Path], object],
+    most: int,
+) -> None:
+    data = ready(made, tmp_path)
+    whole = data.cache_file.read_bytes()
+    del data  # what is mapped would go with the file
+    (path,) = tmp_path.glob("*.npy")
+    spoil(path)
+    counting = Counting(monkeypatch)
+    ready(made, tmp_path)
+    assert "damaged" in caplog.text
+    assert 0 < counting.calls <= most
+    assert path.read_bytes() == whole
+
+
+def test_second_use_decodes_nothing(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready(made, tmp_path)
+    counting = Counting(monkeypatch)
+    ready(made, tmp_path)
+    assert counting.calls == 0
+
+
+def test_another_image_makes_another_pack(layout: Path, tmp_path: Path) -> None:
+    first = ready(layout, tmp_path / "cache").cache_file
+    Image.new("RGB", (178, 218), (200, 10, 10)).save(layout / IMAGES / "000001.jpg")
+    data = ready(layout, tmp_path / "cache")
+    assert data.cache_file != first
+    assert torch.equal(data.images("train")[0], reference(layout / IMAGES / "000001.jpg", 64))
+    assert ready(layout, tmp_path / "cache", image_size=32).cache_file != data.cache_file
+
+
+def test_file_is_an_ordinary_array_that_is_never_written_to(made: Path, tmp_path: Path) -> None:
+    data = ready(made, tmp_path)
+    before = data.cache_file.read_bytes()
+    np.testing.assert_array_equal(np.load(data.cache_file), every_image(data))
+    data.images("train")[:] = 0
+    assert data.cache_file.read_bytes() == before
+
+
+def test_cache_that_cannot_be_written(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write in"):
+        ready(made, tmp_path / "file" / "cache")
+
+
+def test_two_processes_at_once(made: Path, tmp_path: Path) -> None:
+    """Both succeed; one packs, the other waits and reads."""
+    program = (
+        "from datamodules.celeba import CelebA;"
+        f"data = CelebA({str(made)!r}, cache_dir={str(tmp_path)!r}); data.prepare_data(); data.setup();"
+        "print(data.images('train').sum().item())"
+    )
+    root = Path(__file__).parents[2]  # the packages need not be installed
+    options: dict[str, Any] = {"cwd": root, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([sys.executable, "-c", program], **options) for _ in range(2)]
+    outputs = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0, 0], outputs
+    assert outputs[0][0] == outputs[1][0]
+    assert "".join(errors for _, errors in outputs).count("packing CelebA at 64 x 64: 42 images") == 1, outputs
+    assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock"] == [".npy"]
+
+
+def flipped(data: CelebA, batch: Batch, training: bool = True, seed: int = 0) -> Batch:
+    data.trainer = SimpleNamespace(training=training)  # type: ignore[assignment]
+    torch.manual_seed(seed)
+    return data.on_after_batch_transfer(batch, 0)
+
+
+def test_flip(made: Path, tmp_path: Path) -> None:
+    """Each training image is itself or its mirror image, half and half; nothing else is touched."""
+    data = ready(made, tmp_path, flip=True)
+    x = data.images("train")[torch.arange(400) % len(data.images("train"))]
+    batch = Batch(x, torch.zeros(400, data.schema.size), torch.arange(400))
+    result = flipped(data, batch)
+    same = (result.x == x / 255).flatten(1).all(dim=1)
+    mirrored = (result.x == x.flip(-1) / 255).flatten(1).all(dim=1)
+    assert (same ^ mirrored).all()
+    assert 150 < mirrored.sum() < 250
+    assert torch.equal(result.y, batch.y)
+    assert torch.equal(flipped(data, batch).x, result.x)
+    assert not torch.equal(flipped(data, batch, seed=1).x, result.x)
+    assert flipped(data, result) is result  # once only
+    assert torch.equal(flipped(data, batch, training=False).x, x / 255)
+    data.flip = False
+    assert torch.equal(flipped(data, batch).x, x / 255)
+
+
+def test_real_celeba(real_data: Path, tmp_path: Path) -> None:
+    """A few photographs, with the official lists of all."""
+    source = real_data / "celeba"
+    (tmp_path / IMAGES).mkdir()
+    partition = dict(line.split() for line in (source / PARTITION).read_text().splitlines())
+    chosen: dict[str, list[str]] = {"0": [], "1": [], "2": []}
+    for file in sorted(os.listdir(source / IMAGES)):
+        if len(chosen[partition[file]]) < 8:
+            chosen[partition[file]].append(file)
+            (tmp_path / IMAGES / file).symlink_to(source / IMAGES / file)
+    for file in (TABLE, PARTITION):
+        (tmp_path / file).symlink_to(source / file)
+    data = ready(tmp_path, tmp_path / "cache", attributes=["Young", "Eyeglasses"])
+    table = {line.split(" ", 1)[0]: line.split()[1:] for line in (source / TABLE).read_text().splitlines()[2:]}
+    for split, number in zip(SPLITS, "012", strict=True):
+        assert data.names(split) == chosen[number]
+        for row, file in enumerate(chosen[number]):
+            assert torch.equal(data.images(split)[row], reference(source / IMAGES / file, 64))
+            for column, value in (("Young", data.columns(split)["Young"]), ("Attractive", data.targets(split))):
+                assert value[row] == (table[file][ATTRIBUTES.index(column)] == "1")
