@@ -61,6 +61,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory, tiny: list[str]) -> Path:
 
     runs = tmp_path_factory.mktemp("runs")
     arguments = ["--config", "quickstart", *tiny, "--trainer.max_epochs", "2", "--runs_dir", str(runs)]
+    arguments += ["--trainer.check_val_every_n_epoch", "1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WANDB_MODE", "disabled")
         assert fit.main(arguments) == 0
