@@ -62,6 +62,15 @@ def test_every_config_trains_on_tiny_data(config, tiny, workplace):
     assert not [p for p in folder.iterdir() if p.name.endswith(".part")]
 
 
+@pytest.mark.parametrize("config", packaged_configs())
+def test_every_config_resolves(config, capsys):
+    """Every class and option that a packaged config names exists."""
+    with pytest.raises(SystemExit) as stopped:
+        fit.main(["--config", config, "--print_config"])
+    assert stopped.value.code == 0
+    assert "class_path: lightning_modules." in capsys.readouterr().out
+
+
 def test_resume_equals_uninterrupted_and_seeds_decide(tiny, workplace):
     (workplace / "power_cut.py").write_text(STOP_EARLY)
     run = ["--config", "quickstart", *tiny, "--trainer.max_epochs", "2", "--trainer.check_val_every_n_epoch", "1"]

@@ -16,10 +16,18 @@ from cfgen.scm.discrete import CPT, Logistic
 from cfgen.scm.flows import MLP, Spline
 from cfgen.scm.graph import CausalGraph
 from cfgen.scm.mechanism import Mechanism
+from cfgen.scm.published import LogAffine, LogSpline
 
 __all__ = ["Abduction", "AttributeSCM"]
 
-CONTINUOUS: dict[str, type[Mechanism]] = {"empirical": Empirical, "gaussian": Gaussian, "mlp": MLP, "spline": Spline}
+CONTINUOUS: dict[str, type[Mechanism]] = {
+    "deepscm": LogAffine,
+    "deepscm_root": LogSpline,
+    "empirical": Empirical,
+    "gaussian": Gaussian,
+    "mlp": MLP,
+    "spline": Spline,
+}
 DISCRETE: dict[str, type[Mechanism]] = {"cpt": CPT, "logistic": Logistic}
 
 
@@ -70,7 +78,10 @@ class AttributeSCM(nn.Module):
         columns = self._take(columns)
         self.schema.fit_ranges(columns)
         for name in self.graph.order:
-            self._mechanism(name).fit(columns[name], self._parents(name, columns))
+            mechanism = self._mechanism(name)
+            continuous = [p for p in self.graph.parents[name] if p in self.schema.continuous]
+            mechanism.set_parent_ranges(torch.tensor([self.schema.bounds(p) for p in continuous]))
+            mechanism.fit(columns[name], self._parents(name, columns))
         self.fitted.fill_(True)
         return self
 

@@ -29,6 +29,9 @@ class Mechanism(nn.Module, ABC):
     def fit(self, value: Tensor, parents: Tensor) -> None:
         """Maximum likelihood on N rows."""
 
+    def set_parent_ranges(self, ranges: Tensor) -> None:
+        """The ranges of the continuous parents in real units, (their number, 2), for a g that needs those units."""
+
     @abstractmethod
     def abduct(self, value: Tensor, parents: Tensor, generator: torch.Generator) -> Tensor:
         """The noise eps that makes g(parents, eps) the observed value; drawn from its posterior where several do."""
