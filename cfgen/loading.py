@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
 import yaml
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from cfgen.attributes import Categorical, Columns
+from cfgen.checkpoints import CARD, WEIGHTS, best_checkpoint, built, class_path, load_module
 from cfgen.counterfactual import as_unit_float, counterfactuals
 from cfgen.errors import UserError
 from cfgen.runs import write_atomically
 from lightning_modules import Classifier, ImageMechanismModule
 
 __all__ = ["CounterfactualModel", "Counterfactuals", "load", "load_classifier", "run_data", "run_folder"]
-
-Module = TypeVar("Module", bound=pl.LightningModule)
-WEIGHTS, CARD = "model.safetensors", "model.json"
 
 
 class Counterfactuals(NamedTuple):
@@ -106,7 +102,7 @@ class CounterfactualModel:
         if (folder / CARD).exists():
             raise UserError(f"{folder} holds an exported model already: choose another folder")
         state = {name: value.contiguous() for name, value in self.module.state_dict().items()}
-        card = {"class_path": self.module.class_path, "hyper_parameters": dict(self.module.hparams)}
+        card = {"class_path": class_path(self.module), "hyper_parameters": dict(self.module.hparams)}
         write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
         write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))
         return folder
@@ -122,65 +118,6 @@ def load_classifier(what: str | Path, device: str = "cpu") -> Classifier:
     return load_module(what, Classifier).to(device).eval()
 
 
-def load_module(what: str | Path, kind: type[Module]) -> Module:
-    path = Path(what)
-    if path.is_dir() and (path / CARD).is_file():
-        return from_export(path, kind)
-    if path.is_file():
-        return from_checkpoint(path, kind)
-    if path.is_dir():
-        return from_checkpoint(best_checkpoint(path), kind)
-    runs = sorted(str(run) for run in Path("runs").glob("*") if run.is_dir())
-    raise UserError(f"no run, checkpoint or exported model at {what}. Runs here: {', '.join(runs) or '(none)'}")
-
-
-def best_checkpoint(folder: Path) -> Path:
-    """`best.ckpt` of a run, or `last.ckpt` of one that was not measured yet; of `runs/NAME`, the newest run's."""
-    numbered = sorted((p for p in folder.iterdir() if p.name.isdigit()), key=lambda p: int(p.name), reverse=True)
-    for candidate in [folder, *numbered]:
-        for name in ("best.ckpt", "last.ckpt"):
-            if (candidate / name).is_file():
-                return candidate / name
-    raise UserError(
-        f"{folder} holds no finished run: there is no best.ckpt or last.ckpt in it or in its numbered folders"
-    )
-
-
-def from_checkpoint(path: Path, kind: type[Module]) -> Module:
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        class_name, arguments, state = (checkpoint[key] for key in ("class_path", "hyper_parameters", "state_dict"))
-    except Exception as error:  # whatever a torn or foreign file makes of itself
-        raise UserError(f"{path} is not a checkpoint of cfgen ({type(error).__name__}: {error})") from error
-    return rebuild(kind, class_name, arguments, state, path)
-
-
-def from_export(folder: Path, kind: type[Module]) -> Module:
-    try:
-        card = json.loads((folder / CARD).read_text())
-        state = load_file(folder / WEIGHTS)
-        class_name, arguments = card["class_path"], card["hyper_parameters"]
-    except Exception as error:
-        raise UserError(f"{folder} is not an exported model ({type(error).__name__}: {error})") from error
-    return rebuild(kind, class_name, arguments, state, folder)
-
-
-def rebuild(
-    kind: type[Module], class_name: str, arguments: Mapping[str, Any], state: Mapping[str, Tensor], path: Path
-) -> Module:
-    """The module from its class, its hyperparameters and its weights."""
-    module_name, _, name = class_name.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError):
-        raise UserError(f"{path} needs the class {class_name}, which cannot be imported here") from None
-    if not (isinstance(found, type) and issubclass(found, kind)):
-        raise UserError(f"{path} is a {class_name}, but a {kind.__name__} is needed here")
-    module = found(**arguments)
-    module.load_state_dict(dict(state))
-    return module
-
-
 def run_folder(what: str | Path) -> Path:
     """The folder of a run, a checkpoint or an exported model: where its config is and its results go."""
     path = Path(what)
@@ -193,8 +130,6 @@ def run_data(what: str | Path) -> Any:
     """The DataModule a model was trained on, as the config beside it says."""
     path = run_folder(what) / "config.yaml"
     try:
-        config = yaml.safe_load(path.read_text())["data"]
-        module_name, _, name = config["class_path"].rpartition(".")
-        return getattr(importlib.import_module(module_name), name)(**config.get("init_args", {}))
+        return built(yaml.safe_load(path.read_text())["data"])
     except (OSError, yaml.YAMLError, KeyError, TypeError, ImportError, AttributeError) as error:
         raise UserError(f"{path} does not say which data this model was trained on ({error})") from error

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.batch import Batch
+from cfgen.checkpoints import class_path
 from cfgen.networks.classifiers import classifier_for
 
 __all__ = ["Classifier"]
@@ -21,6 +22,7 @@ class Classifier(pl.LightningModule):
     Args:
         image_shape: (channels, height, width); comes from the data.
         classes: how many values y has; 2 gives one logit and binary cross-entropy.
+        width: multiplies the filter counts of the convolutions; 0.25 trains 64x64 images on a laptop.
         lr: Adam's learning rate; the paper's is 1e-4.
         betas: Adam's decay rates; the paper's beta1 is 0.5.
     """
@@ -29,13 +31,16 @@ class Classifier(pl.LightningModule):
         self,
         image_shape: Sequence[int],
         classes: int,
+        width: float = 1.0,
         lr: float = 1e-4,
         betas: tuple[float, float] = (0.5, 0.999),
     ) -> None:
         super().__init__()
         self.save_hyperparameters()
+        self.image_shape = tuple(image_shape)
         self.classes, self.lr, self.betas = classes, lr, betas
-        self.network = classifier_for(image_shape, classes if classes > 2 else 1)
+        self.network = classifier_for(image_shape, classes if classes > 2 else 1, width)
+        self.to(memory_format=torch.channels_last)  # a quarter less time on a CPU
 
     def forward(self, x: Tensor) -> Tensor:
         logits = self.network(x)
@@ -68,4 +73,4 @@ class Classifier(pl.LightningModule):
         return torch.optim.Adam(self.parameters(), self.lr, self.betas)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["class_path"] = f"{type(self).__module__}.{type(self).__qualname__}"
+        checkpoint["class_path"] = class_path(self)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from cfgen.errors import UserError
-from cfgen.networks.layers import initialise, layers
+from cfgen.networks.layers import initialise, layers, scaled
 from cfgen.networks.tables import Row
 
 __all__ = ["DigitClassifier", "FaceClassifier", "classifier_for"]
@@ -35,11 +35,12 @@ def dense(sizes: Sequence[int], dropout: float = 0.5) -> list[nn.Module]:
 class DigitClassifier(nn.Module):
     """Table of Appendix G: two convolutions, max pooling, three dense layers; 28x28 images to logits of ten digits."""
 
-    def __init__(self, channels: int = 1, outputs: int = 10) -> None:
+    def __init__(self, channels: int = 1, outputs: int = 10, width: float = 1.0) -> None:
         super().__init__()
+        first, second = (max(1, round(filters * width)) for filters in (32, 64))
         self.layers = nn.Sequential(
-            nn.Conv2d(channels, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-            *dense([64 * 12 * 12, 256, 128, outputs]),
+            nn.Conv2d(channels, first, 3), nn.ReLU(), nn.Conv2d(first, second, 3), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), *dense([second * 12 * 12, 256, 128, outputs]),
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
@@ -49,21 +50,22 @@ class DigitClassifier(nn.Module):
 class FaceClassifier(nn.Module):
     """Table of Appendix M: six convolutions, three dense layers; 64x64 images to one logit."""
 
-    def __init__(self, channels: int = 3, outputs: int = 1) -> None:
+    def __init__(self, channels: int = 3, outputs: int = 1, width: float = 1.0) -> None:
         super().__init__()
-        convolutions = layers(ATTRACTIVE, channels, slope=0.02)
-        self.layers = nn.Sequential(*convolutions, nn.Flatten(), *dense([512, 128, 128, outputs]))
+        rows = scaled(ATTRACTIVE, width)
+        convolutions = layers(rows, channels, slope=0.02)
+        self.layers = nn.Sequential(*convolutions, nn.Flatten(), *dense([rows[-1].F, 128, 128, outputs]))
         initialise(self)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
 
 
-def classifier_for(image_shape: Sequence[int], outputs: int) -> nn.Module:
-    """The paper's classifier for images of this (channels, height, width)."""
+def classifier_for(image_shape: Sequence[int], outputs: int, width: float = 1.0) -> nn.Module:
+    """The paper's classifier for images of this (channels, height, width), its convolutions `width` times as wide."""
     match tuple(image_shape):
         case (channels, 28, 28):
-            return DigitClassifier(channels, outputs)
+            return DigitClassifier(channels, outputs, width)
         case (channels, 64, 64):
-            return FaceClassifier(channels, outputs)
+            return FaceClassifier(channels, outputs, width)
     raise UserError(f"the paper has classifiers for images of 28x28 and 64x64, not for image_shape={list(image_shape)}")

@@ -27,6 +27,17 @@ def test_face_classifier_is_appendix_m():
     assert FaceClassifier()(torch.rand(2, 3, 64, 64)).shape == (2, 1)
 
 
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 64, 64)])
+def test_width_scales_the_convolutions_alone(shape):
+    def filters(width: float) -> list[int]:
+        network = classifier_for(shape, 1, width)
+        assert network(torch.rand(2, *shape)).shape == (2, 1)
+        assert [m.out_features for m in network.modules() if isinstance(m, torch.nn.Linear)][1:] == [128, 1]
+        return [m.out_channels for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
+
+    assert [4 * narrow for narrow in filters(0.25)] == filters(1.0)
+
+
 def test_other_sizes_are_refused():
     with pytest.raises(UserError, match="28x28 and 64x64"):
         classifier_for((3, 32, 32), 1)

@@ -1,0 +1,109 @@
+"""Trained modules from what a run leaves: a folder, a checkpoint file or an exported folder, read without running code."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytorch_lightning as pl
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from cfgen.errors import UserError
+
+__all__ = ["CARD", "WEIGHTS", "best_checkpoint", "built", "class_path", "load_module", "module_of", "spec_of"]
+
+Module = TypeVar("Module", bound=pl.LightningModule)
+WEIGHTS, CARD = "model.safetensors", "model.json"
+
+
+def class_path(module: pl.LightningModule) -> str:
+    """What a module is, as its checkpoint says it: `package.module.Class`."""
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+def built(section: Any) -> Any:
+    """The object that a config's section (`class_path` and `init_args`) describes."""
+    module_name, _, name = section["class_path"].rpartition(".")
+    arguments = section.get("init_args") or {}
+    return getattr(importlib.import_module(module_name), name)(**dict(arguments))
+
+
+def spec_of(module: pl.LightningModule) -> dict[str, Any]:
+    """A module without its weights, as plain values: what a checkpoint needs of a module inside its module."""
+    return {"class_path": class_path(module), "init_args": dict(module.hparams)}
+
+
+def module_of(what: str | Path | Mapping[str, Any], kind: type[Module]) -> Module:
+    """An earlier run's trained module; or, from its `spec_of`, one whose weights are still to come from a checkpoint."""
+    if isinstance(what, Mapping):
+        return imported(what["class_path"], kind, "the checkpoint")(**what["init_args"])
+    return load_module(what, kind)
+
+
+def load_module(what: str | Path, kind: type[Module]) -> Module:
+    path = Path(what)
+    if path.is_dir() and (path / CARD).is_file():
+        return from_export(path, kind)
+    if path.is_file():
+        return from_checkpoint(path, kind)
+    if path.is_dir():
+        return from_checkpoint(best_checkpoint(path), kind)
+    runs = sorted(str(run) for run in Path("runs").glob("*") if run.is_dir())
+    raise UserError(f"no run, checkpoint or exported model at {what}. Runs here: {', '.join(runs) or '(none)'}")
+
+
+def best_checkpoint(folder: Path) -> Path:
+    """`best.ckpt` of a run, or `last.ckpt` of one that was not measured yet; of `runs/NAME`, the newest run's."""
+    numbered = sorted((p for p in folder.iterdir() if p.name.isdigit()), key=lambda p: int(p.name), reverse=True)
+    for candidate in [folder, *numbered]:
+        for name in ("best.ckpt", "last.ckpt"):
+            if (candidate / name).is_file():
+                return candidate / name
+    raise UserError(
+        f"{folder} holds no finished run: there is no best.ckpt or last.ckpt in it or in its numbered folders"
+    )
+
+
+def from_checkpoint(path: Path, kind: type[Module]) -> Module:
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        class_name, arguments, state = (checkpoint[key] for key in ("class_path", "hyper_parameters", "state_dict"))
+    except Exception as error:  # whatever a torn or foreign file makes of itself
+        raise UserError(f"{path} is not a checkpoint of cfgen ({type(error).__name__}: {error})") from error
+    return rebuild(kind, class_name, arguments, state, path)
+
+
+def from_export(folder: Path, kind: type[Module]) -> Module:
+    try:
+        card = json.loads((folder / CARD).read_text())
+        state = load_file(folder / WEIGHTS)
+        class_name, arguments = card["class_path"], card["hyper_parameters"]
+    except Exception as error:
+        raise UserError(f"{folder} is not an exported model ({type(error).__name__}: {error})") from error
+    return rebuild(kind, class_name, arguments, state, folder)
+
+
+def rebuild(
+    kind: type[Module], class_name: str, arguments: Mapping[str, Any], state: Mapping[str, Tensor], path: Path
+) -> Module:
+    """The module from its class, its hyperparameters and its weights."""
+    module = imported(class_name, kind, str(path))(**arguments)
+    module.load_state_dict(dict(state))
+    return module
+
+
+def imported(class_name: str, kind: type[Module], path: str) -> type[Module]:
+    """The class of that name, if it is one of `kind`."""
+    module_name, _, name = class_name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError):
+        raise UserError(f"{path} needs the class {class_name}, which cannot be imported here") from None
+    if not (isinstance(found, type) and issubclass(found, kind)):
+        raise UserError(f"{path} is a {class_name}, but a {kind.__name__} is needed here")
+    return found
