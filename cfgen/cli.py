@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from importlib import resources
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
 import yaml
-from jsonargparse import ActionConfigFile, DefaultHelpFormatter, Namespace
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from callbacks import EpochSeed, ImageGrids
-from cfgen.attributes import unknown_name
-from cfgen.cli_errors import explain
-from cfgen.errors import UserError
-from cfgen.runs import AtomicCheckpointIO, find_last_run, new_run_folder, write_atomically
-from cfgen.tracking import ScalarCSV, wandb_logger
+from callbacks import EpochSeed
+from cfgen.attributes import Schema
+from cfgen.checkpoints import built
+from cfgen.cli_parser import HelpWithExamples, OneLineParser, PackagedConfigFile, packaged_configs
+from cfgen.errors import UnfitRun, UserError
+from cfgen.runs import FINISHED, AtomicCheckpointIO, find_last_run, new_run_folder, write_atomically
+from cfgen.stages import earlier_runs, interrupted_run, ready_run, stage_arguments
+from cfgen.tracking import ScalarCSV, finish, wandb_logger
 
-__all__ = ["FitCLI", "find_config", "one_line_errors"]
+__all__ = ["FitCLI", "one_line_errors"]
 
 
 USAGE = "cfgen fit --config NAME [--config MORE.yaml ...] [--model.KEY VALUE] [--data.KEY VALUE] [--trainer.KEY VALUE]"
@@ -41,6 +44,13 @@ cfgen fit --config quickstart --config mine.yaml       later files win; `callbac
 cfgen fit --config quickstart --print_config           the whole resolved config, ready to edit
 cfgen fit --config quickstart --ckpt_path last         goes on where the newest run of that name stopped
 cfgen fit --config quickstart --trainer.devices 2      two devices; the batch size is per device
+
+Some runs need an earlier one, named in their config.  It is trained first on the same data and devices; where it is
+finished it is used, and where anything was interrupted the same command goes on:
+
+  faces_styleali ──► faces_csali ──┐                     celeba_styleali ──► celeba_csali ──┐
+   E, G against D     E alone      ├► faces_fair_         (the same on CelebA)              ├► celeba_fair_
+  faces_classifier ────────────────┘  classifier         celeba_classifier ─────────────────┘  classifier
 """
 
 # Lightning 2.6 calls jsonargparse in ways that version 5 will remove; pyproject keeps it below
@@ -51,29 +61,12 @@ for message in (
     ".*isinstance.treespec, LeafSpec.*",  # Lightning's own use of torch
     ".*smaller than the logging interval.*",
     ".*does not have many workers.*",  # batches come from memory
+    ".*in eval mode at the start of training.*",  # a frozen earlier model is meant to be
 ):
     warnings.filterwarnings("ignore", message=message)
 logging.getLogger("pytorch_lightning.utilities.rank_zero").addFilter(
     lambda record: "litlogger" not in record.getMessage()
 )
-
-
-def packaged_configs() -> dict[str, Path]:
-    """The configs that come with the package, by name."""
-    folder = Path(str(resources.files("configs")))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-
-
-def find_config(name: str) -> Path:
-    """The path as given, else the packaged config of that name, with or without `.yaml`."""
-    given = Path(name)
-    if given.is_file():
-        return given
-    packaged = packaged_configs()
-    stem = name.removesuffix(".yaml")
-    if stem in packaged:
-        return packaged[stem]
-    raise UserError(f"no file {name}, and {unknown_name('config', stem, packaged)}")
 
 
 def one_line_errors(command: Callable[[], Any]) -> int:
@@ -86,38 +79,31 @@ def one_line_errors(command: Callable[[], Any]) -> int:
     return 0
 
 
-class PackagedConfigFile(ActionConfigFile):
-    """`--config NAME`: a path or the name of a packaged config."""
-
-    @staticmethod
-    def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:
-        ActionConfigFile.apply_config(parser, cfg, dest, str(find_config(value)))
+def say(text: str) -> None:
+    """Prints on the first process only."""
+    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]  # set by Lightning at import
+        print(text, flush=True)
 
 
-class HelpWithExamples(DefaultHelpFormatter):
-    """Help that keeps the line breaks of its examples."""
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__
 
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "".join(indent + line for line in text.splitlines(keepends=True))
 
-
-class OneLineParser(LightningArgumentParser):
-    """A parser whose errors are one line with the valid choices."""
-
-    given: Sequence[str] = ()
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        if not self.given:  # a parser inside the parser: the outer one hears what it says and knows the command
-            raise UserError(message)
-        # nested keys, like trainer.max_epochs, belong to their classes
-        options = {action.dest for action in self._actions if "." not in action.dest} - {"==SUPPRESS=="}
-        raise UserError(explain(message, self.given, options))
+def check_names(callbacks: Iterable[Any], schema: Schema) -> None:
+    """Lets callbacks that name attributes refuse those the data does not have."""
+    for callback in callbacks:
+        if hasattr(callback, "check"):
+            callback.check(schema)
 
 
 class FitCLI(LightningCLI):
     """`cfgen fit`: model, data and trainer from configs; everything the user names is checked before data is read."""
 
-    def __init__(self, args: Sequence[str] | None = None) -> None:
+    def __init__(self, args: Sequence[str] | None = None, stage: bool = False) -> None:
+        self.stage = stage  # an earlier run that another one needs
         super().__init__(
             model_class=pl.LightningModule,
             datamodule_class=pl.LightningDataModule,
@@ -170,13 +156,53 @@ class FitCLI(LightningCLI):
         if "/" in self.config.name or not self.config.name.strip("."):
             raise UserError(f"--name {self.config.name!r} is not a folder's name")
 
+    def before_instantiate_classes(self) -> None:
+        """Makes the earlier runs that the model needs ready, and puts their folders where their names stood."""
+        model = self.config.model
+        self.earlier = {key: model.init_args[key] for key in earlier_runs(model.class_path)}
+        if not self.earlier:
+            return
+        try:  # a wrong name must not come out hours later, when the earlier runs are done
+            schema = Schema(built(self.config.data).scm_spec["attributes"])
+            check_names([built(section) for section in self.config.trainer.callbacks or ()], schema)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        root = Path(self.config.runs_dir)
+        for key, value in self.earlier.items():
+            model.init_args[key] = str(ready_run(str(value), root, tuple(packaged_configs()), self._train_earlier))
+
+    def _train_earlier(self, stage: str) -> None:
+        if self.config.trainer.fast_dev_run:
+            raise UserError(
+                f"fast_dev_run leaves no run to build on. Train the earlier one: cfgen fit --config {stage}"
+            )
+        say(f"{self.config.name} needs {stage}, which comes first")
+        FitCLI(stage_arguments(stage, self._dump(), self.config.runs_dir), stage=True).fit()
+        say(f"{stage} is finished; now {self.config.name}")
+
     def instantiate_classes(self) -> None:
         self.resume = self._checkpoint_to_resume()
         try:
             super().instantiate_classes()
         except (ValueError, MisconfigurationException) as error:
-            # constructors refuse bad values; what they say is meant for the user
-            raise UserError(str(error)) from error
+            # constructors refuse bad values; what they say is meant for the user, what the parser makes of it is not
+            refusal = next((cause for cause in causes(error) if isinstance(cause, UserError)), error)
+            remedy = f". {self._remedy(refusal.argument)}" if isinstance(refusal, UnfitRun) else ""
+            raise UserError(f"{refusal}{remedy}") from error
+
+    def _remedy(self, key: str) -> str:
+        """What to do about an earlier run that does not fit."""
+        if Path(self.earlier[key]).is_dir():
+            return f"Name another run with --model.{key}"
+        assert isinstance(self.parser, OneLineParser)
+        words = [*self.parser.given, "--"]
+        data = [
+            part
+            for word, after in pairwise(words)
+            if word.startswith("--data")
+            for part in ([word] if after.startswith("--") else [word, after])
+        ]
+        return f"Make one that does: {shlex.join(['cfgen', 'fit', '--config', str(self.earlier[key]), *data])}"
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         try:
@@ -189,9 +215,7 @@ class FitCLI(LightningCLI):
         callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # set in Trainer.__init__
         if not isinstance(self.config.seed_everything, bool):
             callbacks.insert(0, EpochSeed(self.config.seed_everything))
-        for callback in callbacks:
-            if isinstance(callback, ImageGrids):
-                callback.check(self.model.scm.schema)
+        check_names(callbacks, Schema(self.datamodule.scm_spec["attributes"]))
         # only now, when nothing is left to refuse, is a folder made
         self.folder = self._make_folder()
         if self.folder is not None:
@@ -213,11 +237,21 @@ class FitCLI(LightningCLI):
 
     def fit(self) -> None:
         self.trainer.fit(self.model, datamodule=self.datamodule, ckpt_path=self.resume, weights_only=True)
+        if self.folder is not None:
+            end = json.dumps({"epochs": self.trainer.current_epoch, "steps": self.trainer.global_step})
+            write_atomically(self.folder / FINISHED, lambda file: file.write(end.encode()))
+        self.trainer.strategy.barrier()  # the other processes may look for it now
+        if self.stage:
+            finish(self.trainer.loggers)
 
     def _checkpoint_to_resume(self) -> Path | None:
         wanted = self.config.ckpt_path
         if wanted is None:
-            return None
+            staged = (self.stage or self.earlier) and not self.config.trainer.fast_dev_run
+            found = interrupted_run(Path(self.config.runs_dir), self.config.name, self._dump()) if staged else None
+            if found is not None:
+                say(f"{found} was interrupted: going on with it")
+            return found and found / "last.ckpt"
         if wanted == "last":
             return find_last_run(Path(self.config.runs_dir), self.config.name, "last.ckpt") / "last.ckpt"
         if not Path(wanted).is_file():
@@ -232,7 +266,7 @@ class FitCLI(LightningCLI):
         """The run's folder, on the process that writes; the others write nothing."""
         if self.config.trainer.fast_dev_run or rank_zero_only.rank != 0:  # type: ignore[attr-defined]  # set by Lightning at import
             return None
-        if self.resume is not None and self.config.ckpt_path == "last":
+        if self.resume is not None and self.config.ckpt_path in ("last", None):  # None: an interrupted stage
             return self.resume.parent
         return new_run_folder(Path(self.config.runs_dir), self.config.name)
 

@@ -87,7 +87,7 @@ def classes_named(arguments: Sequence[str]) -> dict[str, type]:
 
 def config_files(path: Path) -> list[Path]:
     """A config file and those that it includes, packaged or not."""
-    from cfgen.cli import packaged_configs
+    from cfgen.cli_parser import packaged_configs
 
     path = packaged_configs().get(path.name.removesuffix(".yaml"), path) if not path.is_file() else path
     if not path.is_file() or path.suffix not in (".yaml", ".yml", ".json"):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from cfgen.attributes import Categorical, Continuous, Schema
 
-__all__ = ["ali_d", "ali_eg", "attributes", "r1"]
+__all__ = ["ali_d", "ali_eg", "attributes", "distance", "r1"]
 
 
 def ali_d(real: Tensor, fake: Tensor) -> Tensor:
@@ -51,3 +51,8 @@ def attributes(predicted: Tensor, a: Tensor, schema: Schema) -> Tensor:
         else:
             total = total + F.binary_cross_entropy_with_logits(p, target)
     return total
+
+
+def distance(one: Tensor, other: Tensor, power: float) -> Tensor:
+    """L_x and L_z of the cyclic cost: the mean of |one - other|^power; 2 gives the mean squared error, 1 the absolute one."""
+    return (one - other).abs().pow(power).mean()

@@ -13,16 +13,17 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from cfgen.errors import UserError
 
-__all__ = ["AtomicCheckpointIO", "find_last_run", "new_run_folder", "write_atomically"]
+__all__ = ["FINISHED", "AtomicCheckpointIO", "find_last_run", "new_run_folder", "runs_of", "write_atomically"]
+
+FINISHED = "finished.json"  # in the folder of a run that was trained to its end
 
 
 def new_run_folder(root: Path, name: str) -> Path:
     """Creates the next free `root/name/NNN`; two commands that start at once get two folders."""
-    parent = root / name
-    parent.mkdir(parents=True, exist_ok=True)
-    number = max((int(p.name) for p in parent.iterdir() if p.name.isdigit()), default=0) + 1
+    (root / name).mkdir(parents=True, exist_ok=True)
+    number = max((int(run.name) for run in runs_of(root, name)), default=0) + 1
     while True:
-        folder = parent / f"{number:03d}"
+        folder = root / name / f"{number:03d}"
         try:
             folder.mkdir()
         except FileExistsError:
@@ -31,13 +32,19 @@ def new_run_folder(root: Path, name: str) -> Path:
             return folder
 
 
+def runs_of(root: Path, name: str) -> list[Path]:
+    """The runs of that name, the newest first."""
+    parent = root / name
+    runs = [path for path in parent.iterdir() if path.name.isdigit()] if parent.is_dir() else []
+    return sorted(runs, key=lambda run: int(run.name), reverse=True)
+
+
 def find_last_run(root: Path, name: str, holding: str) -> Path:
     """The newest run of that name that holds a file, e.g. `last.ckpt`."""
-    parent = root / name
-    runs = [p for p in parent.iterdir() if p.name.isdigit() and (p / holding).is_file()] if parent.is_dir() else []
-    if not runs:
-        raise UserError(f"no run under {parent} has a {holding} yet: start one without --ckpt_path")
-    return max(runs, key=lambda run: int(run.name))
+    for run in runs_of(root, name):
+        if (run / holding).is_file():
+            return run
+    raise UserError(f"no run under {root / name} has a {holding} yet: start one without --ckpt_path")
 
 
 def write_atomically(path: Path, write: Callable[[Any], None]) -> None:

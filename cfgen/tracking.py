@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,13 @@ def wandb_logger(folder: Path, config: Mapping[str, Any]) -> WandbLogger | None:
             print(f"W&B: {where}", flush=True)
             return logger
     return None
+
+
+def finish(loggers: Iterable[Any]) -> None:
+    """Ends the tracking of a run in W&B, so that another can begin in the same process."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            logger.experiment.finish()
 
 
 def run_id(folder: Path) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from cfgen import losses
 from cfgen.batch import Batch
+from cfgen.counterfactual import State
 from cfgen.networks import AttributePredictor, Discriminator, Encoder, Generator, tables_for
 from lightning_modules.two_optimisers import TwoOptimisers
 
@@ -61,26 +62,38 @@ class CondALI(TwoOptimisers):
         self.latent_dim = latent_dim
         self.r1_gamma, self.reconstruction, self.counterfactual = r1_gamma, reconstruction, counterfactual
         tables, channels, a_size = tables_for(image_shape), self.image_shape[0], self.scm.schema.size
-        self.G = Generator(tables, channels, a_size, latent_dim, width, plain=r1_gamma > 0)
+        self.G = self.make_generator(width)
         self.E = Encoder(tables, channels, a_size, latent_dim, width)
         self.D = Discriminator(tables, channels, a_size, latent_dim, width, plain=r1_gamma > 0)
         self.P = AttributePredictor(tables, channels, a_size, width) if counterfactual else None
         self.to(memory_format=torch.channels_last)  # up to twice as fast on a CPU
         self.keep_average("E", "G")
 
+    def make_generator(self, width: float) -> nn.Module:
+        plain = self.r1_gamma > 0
+        tables, channels = tables_for(self.image_shape), self.image_shape[0]
+        return Generator(tables, channels, self.scm.schema.size, self.latent_dim, width, plain)
+
     def players(self) -> dict[str, list[nn.Module]]:
         # the predictor learns from real images at D's turn: the two share no weights, so one optimiser serves both
         return {"d": [self.D] if self.P is None else [self.D, self.P], "eg": [self.E, self.G]}
 
-    def abduct(self, x: Tensor, a: Tensor) -> Tensor:
+    def abduct(self, x: Tensor, a: Tensor) -> State:
         return self.averaged("E")(x, a)
 
-    def decode(self, z: Tensor, a: Tensor) -> Tensor:
+    def decode(self, z: State, a: Tensor) -> Tensor:
         return self.averaged("G")(z, a)
+
+    def prior(self, rows: int) -> State:
+        return self.gaussian(rows, self.latent_dim)
+
+    def latent(self, state: State) -> Tensor:
+        """z within a state: here it is all there is."""
+        return state
 
     def training_step(self, batch: Batch, batch_idx: int) -> None:
         x, a = batch.x, batch.a
-        z, a_c = self.prior(x), self.shuffled(a)
+        z, a_c = self.gaussian(len(x), self.latent_dim), self.shuffled(a)
         # E and G run once for both turns: D's step leaves them as they are
         z_x = self.E(x, a)
         x_z, x_r, x_c = self.generate(z, z_x, a, a_c)
@@ -111,10 +124,6 @@ class CondALI(TwoOptimisers):
 
         for name, value in log.items():
             self.log(f"train/{name}", value.detach(), prog_bar=name in ("loss_d", "loss_eg"))
-
-    def prior(self, x: Tensor) -> Tensor:
-        """z ~ N(0, 1), one for each image."""
-        return torch.randn(len(x), self.latent_dim, device=x.device, dtype=x.dtype)
 
     def shuffled(self, a: Tensor) -> Tensor:
         """Attributes to intervene with: each one's column in an order of its own, so no combination is left out."""
@@ -147,8 +156,22 @@ class CondALI(TwoOptimisers):
             return losses.r1(self.D(x, z_x, a.to(self.dtype)), (x, z_x))
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        x_r = self.decode(self.abduct(batch.x, batch.a), batch.a)
-        self.log("val/mse_x", nn.functional.mse_loss(x_r, batch.x), batch_size=len(batch.x), sync_dist=True)
+        errors = {f"val/{name}": value for name, value in self.cycle_errors(batch.x, batch.a).items()}
+        self.log_dict(errors, batch_size=len(batch.x), sync_dist=True)
+
+    def cycle_errors(self, x: Tensor, a: Tensor) -> dict[str, Tensor]:
+        """Table 2: MSE(x, x_r) of the images, and MAE(z, z_r) of latents drawn for the same attributes."""
+        x_r = self.decode(self.abduct(x, a), a)
+        state = self.prior(len(x))
+        z_r = self.latent(self.abduct(self.decode(state, a), a))
+        return {"mse_x": nn.functional.mse_loss(x_r, x), "mae_z": nn.functional.l1_loss(z_r, self.latent(state))}
+
+    def keep_inference_only(self) -> None:
+        """Forgets what only the game needs: D, the predictor, and E and G themselves where their averages are evaluated."""
+        for name, average in self.averages.items():
+            setattr(self, name, average.network)
+        self.averages = nn.ModuleDict()
+        del self.D, self.P
 
 
 def detached(triple: Triple) -> Triple:

@@ -124,6 +124,10 @@ class DeepSCM(ImageMechanismModule):
         ]
         return torch.cat(images)
 
+    def prior(self, rows: int) -> tuple[Tensor, Tensor]:
+        """z and eps from N(0, 1), one particle each."""
+        return self.gaussian(rows, 1, self.latent_dim), self.gaussian(rows, 1, *self.image_shape)
+
     def by_particle(self, z: Tensor, a: Tensor) -> Tensor:
         """mu(z, a) for z (N, particles, latent): (N, particles, C, H, W)."""
         return self.locations(z.transpose(0, 1), a).transpose(0, 1)
@@ -149,11 +153,4 @@ class DeepSCM(ImageMechanismModule):
         self.log_dict(values, batch_size=len(x), sync_dist=True)
 
     def configure_optimizers(self) -> Any:
-        optimiser = torch.optim.Adam([*self.E.parameters(), *self.G.parameters()], self.lr)
-        if not self.lr_decay:
-            return optimiser
-        steps = self.trainer.estimated_stepping_batches
-        if not math.isfinite(steps):
-            raise UserError("lr_decay needs a known end: set trainer.max_epochs or trainer.max_steps")
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, int(steps))
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+        return self.decaying(torch.optim.Adam([*self.E.parameters(), *self.G.parameters()], self.lr))

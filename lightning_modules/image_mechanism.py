@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 from torch import Tensor
 
+from cfgen.checkpoints import class_path
 from cfgen.counterfactual import State
-from cfgen.errors import UserError
+from cfgen.errors import UnfitRun, UserError
 from cfgen.scm import AttributeSCM
 
 __all__ = ["ImageMechanismModule"]
+
+
+def cosine(step: int, steps: float) -> float:
+    """From 1 at the first step to 0 at the last."""
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps)))
 
 
 class ImageMechanismModule(pl.LightningModule):
@@ -22,6 +31,8 @@ class ImageMechanismModule(pl.LightningModule):
     `scm` and `image_shape` come from the DataModule; the ranges and mechanisms are fitted when training starts and travel
     in the checkpoint, so a loaded model needs no data.
     """
+
+    lr_decay: bool = False
 
     def __init__(self, scm: dict[str, Any], image_shape: Sequence[int]) -> None:
         super().__init__()
@@ -36,12 +47,30 @@ class ImageMechanismModule(pl.LightningModule):
     def decode(self, z: State, a: Tensor) -> Tensor:
         """The images of state z under attributes a, in [0, 1]."""
 
-    @property
-    def class_path(self) -> str:
-        return f"{type(self).__module__}.{type(self).__qualname__}"
+    @abstractmethod
+    def prior(self, rows: int) -> State:
+        """States drawn from the model's prior, on its device: `decode` makes images of them that nobody has seen."""
+
+    def gaussian(self, *shape: int) -> Tensor:
+        """N(0, 1) on the module's device, in its precision."""
+        return torch.randn(shape, device=self.device).to(self.dtype)
+
+    def decaying(self, optimiser: torch.optim.Optimizer) -> Any:
+        """The optimiser; with `lr_decay` its rate follows a cosine to 0 until training ends."""
+        if not self.lr_decay:
+            return optimiser
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(cosine, steps=self.known_steps()))
+        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def known_steps(self) -> float:
+        """How many steps training will take."""
+        steps = self.trainer.estimated_stepping_batches
+        if not math.isfinite(steps):
+            raise UserError("lr_decay needs a known end: set trainer.max_epochs or trainer.max_steps")
+        return steps
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["class_path"] = self.class_path  # so that a checkpoint alone says what it is of
+        checkpoint["class_path"] = class_path(self)  # so that a checkpoint alone says what it is of
 
     def setup(self, stage: str) -> None:
         if stage == "fit" and not self.scm.fitted and self._data is not None:
@@ -52,6 +81,19 @@ class ImageMechanismModule(pl.LightningModule):
 
     def on_validation_start(self) -> None:
         self._require_same_attributes()
+
+    def require_fit_for(self, scm: dict[str, Any], image_shape: Sequence[int], argument: str, run: str) -> None:
+        """Refuses this module, loaded from the earlier `run` that an `argument` names, for other images or attributes."""
+        if self.image_shape != tuple(image_shape):
+            theirs, ours = ("x".join(map(str, shape)) for shape in (self.image_shape, image_shape))
+            raise UnfitRun(
+                argument, f"{run} makes images of {theirs} (channels, height, width), and the data has {ours}"
+            )
+        theirs_scm = self.hparams["scm"]
+        if theirs_scm != scm:
+            differing = sorted(set(theirs_scm["attributes"]) ^ set(scm["attributes"]))
+            what = f"attributes ({', '.join(differing)})" if differing else "causal graph or mechanisms"
+            raise UnfitRun(argument, f"{run} was trained with other {what} than the data has")
 
     @property
     def _data(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from cfgen.errors import UserError
 from cfgen.networks import MovingAverage
-from lightning_modules.image_mechanism import ImageMechanismModule
+from lightning_modules.image_mechanism import ImageMechanismModule, cosine
 
 __all__ = ["TwoOptimisers"]
 
@@ -45,6 +44,7 @@ class TwoOptimisers(ImageMechanismModule):
         self.automatic_optimization = False
         self.lr, self.betas, self.lr_decay, self.ema_decay = lr, (betas[0], betas[1]), lr_decay, ema_decay
         self.averages = nn.ModuleDict()
+        self.rates: dict[nn.Module, float] = {}  # what the learning rate of a network is multiplied by, where not 1
 
     @abstractmethod
     def players(self) -> dict[str, list[nn.Module]]:
@@ -93,19 +93,17 @@ class TwoOptimisers(ImageMechanismModule):
 
     def configure_optimizers(self) -> Any:
         optimisers = [
-            torch.optim.Adam([p for network in networks for p in network.parameters()], self.lr, self.betas)
+            torch.optim.Adam(
+                [{"params": list(net.parameters()), "lr": self.lr * self.rates.get(net, 1.0)} for net in networks],
+                self.lr,
+                self.betas,
+            )
             for networks in self.players().values()
         ]
         if not self.lr_decay:
             return optimisers
-        steps = self.trainer.estimated_stepping_batches
-        if not math.isfinite(steps):
-            raise UserError("lr_decay needs a known end: set trainer.max_epochs or trainer.max_steps")
-
-        def cosine(step: int) -> float:
-            return 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps)))
-
-        return optimisers, [torch.optim.lr_scheduler.LambdaLR(optimiser, cosine) for optimiser in optimisers]
+        decay = partial(cosine, steps=self.known_steps())
+        return optimisers, [torch.optim.lr_scheduler.LambdaLR(optimiser, decay) for optimiser in optimisers]
 
     def on_train_batch_end(self, *_: Any) -> None:
         for scheduler in self.lr_schedulers() or [] if self.lr_decay else []:  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cfgen import fit
-from cfgen.cli import packaged_configs
+from cfgen.cli_parser import packaged_configs
 
 ROOT = Path(fit.__file__).parents[1]
 

@@ -2,6 +2,7 @@
 
 from cfgen.networks.ali import AttributePredictor, Discriminator, Encoder, Generator
 from cfgen.networks.average import MovingAverage
+from cfgen.networks.style import StyleGenerator
 from cfgen.networks.tables import CELEBA, MORPHO_MNIST, Tables, tables_for
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Encoder",
     "Generator",
     "MovingAverage",
+    "StyleGenerator",
     "Tables",
     "tables_for",
 ]

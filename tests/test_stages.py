@@ -1,0 +1,177 @@
+"""Runs that need an earlier run, as users type them: trained first, used, resumed, refused."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from cfgen import fit
+
+ROOT = Path(fit.__file__).parents[1]
+
+POWER_CUT = """
+import os
+import pytorch_lightning as pl
+
+class StageCut(pl.Callback):
+    '''Interrupts the run that the environment names, after its first epoch.'''
+    def __init__(self, run: str) -> None:
+        self.run = run
+    def on_train_epoch_end(self, trainer, module):
+        if os.environ.get("CUT") == self.run and trainer.current_epoch == 1:
+            raise KeyboardInterrupt
+"""
+
+CONFIG = """
+model:
+  class_path: lightning_modules.{model}
+  init_args: {arguments}
+data:
+  class_path: datamodules.MorphoMNIST
+  init_args: {{limit: 300, batch_size: {batch_size}, cache_dir: {cache}}}
+trainer:
+  max_epochs: 3
+  accelerator: cpu
+  num_sanity_val_steps: 0
+  enable_progress_bar: false
+  callbacks:
+    - class_path: callbacks.BestCheckpoint
+      init_args: {{monitor: val/mse_x}}
+    - class_path: stage_cut.StageCut
+      init_args: {{run: {name}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch, digits_cache):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    (tmp_path / "stage_cut.py").write_text(POWER_CUT)
+    models = {
+        "first": ("StyleALI", 25, "{width: 0.05, latent_dim: 8, lr_decay: true}"),
+        "second": ("CyclicEncoder", 40, "{mechanism: first.yaml, lr_decay: true}"),
+    }
+    for name, (model, batch_size, arguments) in models.items():
+        text = CONFIG.format(model=model, arguments=arguments, cache=digits_cache, name=name, batch_size=batch_size)
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def weights(path: str) -> dict[str, torch.Tensor]:
+    return torch.load(path, weights_only=True)["state_dict"]
+
+
+def runs(folder: str = "runs") -> set[str]:
+    """The runs there are, those that were trained to their end marked."""
+    return {
+        f"{path.parent.name}/{path.name}{' finished' if (path / 'finished.json').is_file() else ''}"
+        for path in Path(folder).glob("*/*")
+    }
+
+
+def test_one_command_trains_all_stages_and_survives_interruptions(monkeypatch, capsys):
+    command = ["--config", "second.yaml"]
+    for cut, left in [("first", {"first/001"}), ("second", {"first/001 finished", "second/001"})]:
+        monkeypatch.setenv("CUT", cut)
+        with pytest.raises(SystemExit) as stopped:
+            fit.main(command)
+        assert stopped.value.code == 1
+        assert runs() == left
+    assert "runs/first/001 was interrupted: going on with it" in capsys.readouterr().out
+    trained_once = Path("runs/first/001/last.ckpt").stat().st_mtime_ns
+    monkeypatch.delenv("CUT")
+    assert fit.main(command) == 0
+    assert runs() == {"first/001 finished", "second/001 finished"}
+    assert Path("runs/first/001/last.ckpt").stat().st_mtime_ns == trained_once
+    # the same to the bit as what was never interrupted
+    assert fit.main([*command, "--runs_dir", "whole"]) == 0
+    one, other = weights("runs/second/001/last.ckpt"), weights("whole/second/001/last.ckpt")
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    # a finished last stage is not gone on with: the command asks for a new run of it
+    assert fit.main(command) == 0
+    assert runs() == {"first/001 finished", "second/001 finished", "second/002 finished"}
+
+
+def test_an_interrupted_run_of_another_config_is_left_alone(monkeypatch):
+    monkeypatch.setenv("CUT", "first")
+    with pytest.raises(SystemExit):
+        fit.main(["--config", "second.yaml"])
+    text = Path("first.yaml").read_text()
+    Path("first.yaml").write_text(text.replace("latent_dim: 8", "latent_dim: 9"))
+    monkeypatch.delenv("CUT")
+    assert fit.main(["--config", "second.yaml"]) == 0
+    assert runs() == {"first/001", "first/002 finished", "second/001 finished"}
+
+
+def test_an_earlier_run_that_does_not_fit_is_refused_with_the_command_that_makes_one(capsys):
+    assert fit.main(["--config", "second.yaml", "--trainer.max_epochs", "1"]) == 0
+    others = ["--data.attributes", "[thickness,intensity,label]"]
+    assert fit.main(["--config", "second.yaml", *others]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: runs/first/001 was trained with other attributes (slant) than the data has. ")
+    assert "Make one that does: cfgen fit --config first.yaml --data.attributes" in error
+    assert fit.main(["--config", "second.yaml", *others, "--model.mechanism", "runs/first/001"]) == 2
+    assert "Name another run with --model.mechanism" in capsys.readouterr().err
+    assert runs() == {"first/001 finished", "second/001 finished"}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "says"),
+    [
+        ("faces_stylali", "Did you mean 'faces_styleali'"),
+        ("runs/nowhere/001", "no run at runs/nowhere/001"),
+        (".", "holds no checkpoint"),
+    ],
+)
+def test_what_is_no_run_and_no_config_is_refused(mechanism, says, capsys):
+    assert fit.main(["--config", "second.yaml", "--model.mechanism", mechanism]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+    assert runs() == set()
+
+
+def test_stages_share_the_data_and_batch_it_as_they_like():
+    assert fit.main(["--config", "second.yaml", "--trainer.max_epochs", "1", "--data.seed", "3"]) == 0
+    settings = {}
+    for name in ("first", "second"):
+        settings[name] = yaml.safe_load(Path(f"runs/{name}/001/config.yaml").read_text())["data"]["init_args"]
+    assert {name: found.pop("batch_size") for name, found in settings.items()} == {"first": 25, "second": 40}
+    assert settings["first"] == settings["second"]
+    assert settings["first"]["seed"] == 3
+
+
+def test_names_in_the_last_stage_are_checked_before_the_first_is_trained(capsys):
+    grid = '{"class_path": "callbacks.ImageGrids", "init_args": {"rows": {"lable": [1]}, "columns": {}}}'
+    assert fit.main(["--config", "second.yaml", "--trainer.callbacks", f"[{grid}]"]) == 2
+    assert "unknown attribute 'lable'. Did you mean 'label'" in capsys.readouterr().err
+    assert runs() == set()
+
+
+def test_help_shows_the_stages(capsys):
+    with pytest.raises(SystemExit):
+        fit.main(["--help"])
+    assert "celeba_styleali ──► celeba_csali" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_two_processes_go_through_the_stages_together(workplace):
+    command = [sys.executable, "-m", "cfgen.fit", "--config", "second.yaml", "--trainer.devices", "2"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{workplace}"}
+    for cut, code, left in [
+        ("first", 1, {"first/001"}),
+        ("second", 1, {"first/001 finished", "second/001"}),
+        ("", 0, {"first/001 finished", "second/001 finished"}),
+    ]:
+        done = subprocess.run(
+            command, env=environment | {"CUT": cut}, capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == code, done.stderr[-3000:]
+        assert runs() == left
+    steps = torch.load("runs/first/001/last.ckpt", weights_only=True)["global_step"]
+    assert steps == 3 * (240 // 2 // 25)  # each process has half of the 240 digits
