@@ -35,7 +35,9 @@ class BestCheckpoint(ModelCheckpoint):
         )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        super().on_train_epoch_end(trainer, pl_module)
+        # a resumed run may have to wait for the next measurement; a name that is never measured still fails
+        if self.monitor in trainer.callback_metrics or not self.best_model_path:
+            super().on_train_epoch_end(trainer, pl_module)
         # not ModelCheckpoint's `save_last`, which writes only in epochs that also brought a new best
         if not trainer.fast_dev_run and self.dirpath is not None:  # type: ignore[attr-defined]  # set in Trainer.__init__
             trainer.save_checkpoint(Path(self.dirpath) / "last.ckpt", weights_only=False)

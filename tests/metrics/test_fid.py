@@ -1,0 +1,167 @@
+"""FID against a reference in numpy and scipy, and what does not change it."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from torch import nn
+
+from cfgen.errors import UserError
+from cfgen.metrics.fid import AT_ONCE, FID, fids
+from cfgen.scm import AttributeSCM
+
+
+class Means(nn.Module):
+    """Means of 2x2 blocks of three channels, 12 features of an 4x4 image; counts the images it sees."""
+
+    num_features = 12
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen += len(x)
+        return nn.functional.avg_pool2d(x, 2).flatten(1)
+
+
+def images(count: int, seed: int, channels: int = 3) -> torch.Tensor:
+    return torch.randint(256, (count, channels, 4, 4), generator=torch.Generator().manual_seed(seed)).to(torch.uint8)
+
+
+def reference(real: torch.Tensor, others: torch.Tensor) -> float:
+    """|mu - mu'|² + tr(S + S' - 2 (S S')^½), literally."""
+
+    def moments(x: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+        pixels = x.numpy().astype(np.float64) / 255
+        pixels = np.broadcast_to(pixels, (len(pixels), 3, 4, 4))
+        features = pixels.reshape(-1, 3, 2, 2, 2, 2).mean(axis=(3, 5)).reshape(len(pixels), -1)
+        return features.mean(axis=0), np.cov(features, rowvar=False)
+
+    (mu, s), (mu_o, s_o) = moments(real), moments(others)
+    root = scipy.linalg.sqrtm(s @ s_o)
+    return float(np.square(mu - mu_o).sum() + np.trace(s + s_o - 2 * np.real(root)))
+
+
+def with_real(real: torch.Tensor) -> FID:
+    metric = FID(Means())
+    for batch in real.split(7):
+        metric.update(batch, real=True)
+    return metric
+
+
+def test_equals_the_reference_whatever_the_batches():
+    real, others = images(60, 0), images(45, 1) // 2
+    metric = with_real(real)
+    expected = reference(real, others)
+    assert expected > 0.1
+    for size in (4, 45):
+        assert metric.distance_of(others.split(size)).item() == pytest.approx(expected, rel=1e-5)
+    assert metric.distance_of((others / 255).split(9)).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_equals_the_reference_with_fewer_images_than_features():
+    real, others = images(8, 0), images(6, 1) // 2
+    assert with_real(real).distance_of([others]).item() == pytest.approx(reference(real, others), abs=1e-5)
+
+
+def test_of_a_set_with_itself_is_zero():
+    for count in (8, 60):
+        assert with_real(images(count, 0)).distance_of([images(count, 0)]).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_grey_images_are_colour_images_with_equal_channels():
+    real, others = images(40, 0, channels=1), images(40, 1, channels=1) // 3
+    grey = with_real(real).distance_of([others])
+    colour = with_real(real.expand(-1, 3, -1, -1)).distance_of([others.expand(-1, 3, -1, -1)])
+    torch.testing.assert_close(grey, colour)
+
+
+def test_images_are_rounded_to_the_levels_of_a_file():
+    real = images(40, 0)
+    noisy = (real / 255 + 0.4 / 255 * torch.rand(real.shape)).clamp(0, 1)
+    assert with_real(real).distance_of([noisy]).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_a_network_of_the_wrong_shape_is_refused():
+    network = Means()
+    network.num_features = 11
+    with pytest.raises(UserError, match=r"must return \(2, 11\) for 2 images, not \(2, 12\)"):
+        FID(network).check(images(2, 0))
+
+
+class Painter(nn.Module):
+    """x := z with `a` on the first pixels; keeps what it was asked to decode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoded: list[torch.Tensor] = []
+
+    def prior(self, rows: int) -> torch.Tensor:
+        return torch.rand(rows, 3, 4, 4)
+
+    def abduct(self, x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return x + 0.01 * torch.rand_like(x)  # an encoder may draw as well
+
+    def decode(self, z: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        x = z.clone()
+        x[:, :, 0, : a.shape[1]] = a[:, None]
+        self.decoded.append(a)
+        return x
+
+
+def faces(count: int) -> tuple[AttributeSCM, torch.Tensor, dict[str, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(2)
+    names = ("Young", "Gray_Hair")
+    columns = {name: torch.randint(2, (count,), generator=generator).float() for name in names}
+    scm = AttributeSCM({name: {"kind": "binary"} for name in names}, edges=[["Young", "Gray_Hair"]]).fit(columns)
+    return scm, images(count, 3), columns
+
+
+def test_real_images_pass_the_network_once():
+    (scm, x, columns), painter, network = faces(30), Painter(), Means()
+    metric = FID(network)
+    first = fids(metric, painter, scm, x, columns)
+    assert network.seen == 60
+    second = fids(metric, painter, scm, x, columns)
+    assert network.seen == 90
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+def test_counterfactuals_are_of_images_that_lack_what_is_asked():
+    (scm, x, columns), painter = faces(40), Painter()
+    values = fids(FID(Means()), painter, scm, x, columns, [{"Young": 0}])
+    assert list(values) == ["generated", "do(Young=0)"]
+    decoded = torch.cat(painter.decoded)
+    generated, changed = decoded[:40], decoded[40:]
+    torch.testing.assert_close(generated, scm.schema.encode(columns))
+    assert len(changed) == columns["Young"].sum()
+    assert (changed[:, 0] == 0).all()
+    old_and_changed = scm.counterfactual(columns, {"Young": 0}, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(changed[:, 1], old_and_changed["Gray_Hair"][columns["Young"] == 1])
+
+
+def test_the_value_is_that_of_the_images_made():
+    """All of `fids` against the reference, with a model whose images are known."""
+    (scm, x, columns), painter = faces(40), Painter()
+    painter.abduct = lambda x, a: x
+    values = fids(FID(Means()), painter, scm, x, columns, [{"Young": 0, "Gray_Hair": 1}])
+    changed = (columns["Young"] == 1) | (columns["Gray_Hair"] == 0)
+    made = painter.decode(x[changed] / 255, torch.tensor([[0.0, 1.0]]).expand(int(changed.sum()), -1))
+    expected = reference(x, made.mul(255).round().to(torch.uint8))
+    assert values["do(Young=0,Gray_Hair=1)"].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_shares_add_up_and_nobody_elses_random_numbers_move():
+    """Each process's sums, added, are those of one process: same images, same noise."""
+    scm, x, columns = faces(2 * AT_ONCE + 30)
+    sums = {}
+    before = torch.random.get_rng_state()
+    for share in ((0, 1), (0, 2), (1, 2)):
+        metric = FID(Means())
+        fids(metric, Painter(), scm, x, columns, [{"Young": 0}], seed=5, share=share)
+        sums[share] = {name: getattr(metric, name) for name in metric._defaults}
+    assert torch.equal(torch.random.get_rng_state(), before)
+    for name, whole in sums[0, 1].items():
+        assert sums[0, 2][name].count_nonzero() > 0
+        torch.testing.assert_close(sums[0, 2][name] + sums[1, 2][name], whole)
