@@ -1,0 +1,132 @@
+"""Bias of a classifier under interventions, during training (Eq. 4, Appendix N)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from callbacks.every_n_epochs import EveryNEpochs
+from cfgen.attributes import Schema
+from cfgen.counterfactual import as_unit_float
+from cfgen.errors import UserError
+from cfgen.metrics import CounterfactualBias
+from lightning_modules import ImageMechanismModule
+
+__all__ = ["Bias"]
+
+AT_ONCE = 100  # images; what processes share work in
+
+
+class Pairs(NamedTuple):
+    """A batch of base images; by intervention, which of them it changes and the counterfactuals of those."""
+
+    x_r: Tensor
+    changed: dict[str, Tensor]
+    x_c: dict[str, Tensor]
+
+
+class Bias(EveryNEpochs):
+    """Measures `val/bias/Black_Hair+Pale_Skin` and so on: Eq. 4 on the validation images that are not so already.
+
+    The images come from the model's own mechanism.  They do not change while the classifier learns, so they are made once
+    and kept in half precision (out by a sixteenth of a grey level at most): 25 kB for each image of 64x64 and intervention.
+
+    `val/bias/max_abs` is the largest |bias|.  `val/bias/where_accurate` is what Appendix N chooses a checkpoint by: that
+    same number where `val/accuracy` reaches `accuracy`, and 2 - val/accuracy, worse than any bias, where it does not.  Its
+    lowest value is the fairest of the accurate models, and until there is one the most accurate.
+
+    Args:
+        do: the interventions, e.g. [{Black_Hair: 1, Pale_Skin: 1}]; by default those the model is trained with.
+        accuracy: below it a model is not chosen; the paper's is 0.8.
+        images: how many validation images are used.
+        every_n_epochs: measure at the first validation and then at this distance.
+        seed: of the noise abducted.
+    """
+
+    def __init__(
+        self,
+        do: Sequence[Mapping[str, Any]] | None = None,
+        accuracy: float = 0.8,
+        images: int = 1000,
+        every_n_epochs: int = 1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(every_n_epochs)
+        self.do = None if do is None else [dict(values) for values in do]
+        self.accuracy, self.images, self.seed = accuracy, images, seed
+        self.interventions: dict[str, dict[str, Any]] = {}
+        self.pairs: list[Pairs] | None = None
+
+    def check(self, schema: Schema) -> None:
+        """Refuses names and values that the data does not have."""
+        for do in self.do or []:
+            schema.check_do(do)
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Refuses what cannot be measured, before training starts."""
+        model: Any = pl_module
+        mechanism = getattr(model, "mechanism", None)
+        if not isinstance(mechanism, ImageMechanismModule):
+            raise UserError(
+                f"the Bias callback needs a classifier with a mechanism, a CFClassifier, not a {type(model).__name__}; "
+                "cfgen audit takes any"
+            )
+        self.interventions = {intervention_name(do): do for do in (model.do if self.do is None else self.do)}
+        self.pairs = None
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
+        columns = data.columns("val")
+        for name, do in self.interventions.items():
+            try:
+                values = mechanism.scm.schema.check_do(do)
+            except ValueError as error:
+                raise UserError(str(error)) from error
+            if not any((columns[key][: self.images] != value.cpu()).any() for key, value in values.items()):
+                raise UserError(f"Bias: {name} changes none of the {self.images} validation images used")
+
+    @torch.inference_mode()
+    def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        model: Any = pl_module
+        if self.pairs is None:
+            self.pairs = list(self.make_pairs(trainer, model.mechanism))
+        metrics = {name: CounterfactualBias(resamples=0).to(model.device) for name in self.interventions}
+        for x_r, changed, x_c in self.pairs:
+            y_r = model.predict(x_r.to(model.dtype))
+            for name, metric in metrics.items():
+                if changed[name].any():
+                    metric.update(y_r[changed[name]], model.predict(x_c[name].to(model.dtype)))
+        # each is reduced over all processes here, once, and then the same on every one
+        values = {name: metric.compute()["bias"] for name, metric in metrics.items()}
+        values["max_abs"] = torch.stack(list(values.values())).abs().max()
+        accuracy = trainer.callback_metrics["val/accuracy"]
+        values["where_accurate"] = values["max_abs"] if accuracy >= self.accuracy else 2 - accuracy
+        model.log_dict({f"val/bias/{name}": value for name, value in values.items()})
+
+    def make_pairs(self, trainer: pl.Trainer, mechanism: ImageMechanismModule) -> Iterator[Pairs]:
+        """This process's share: every n-th batch of images."""
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
+        scm, device = mechanism.scm, mechanism.device
+        x = data.images("val")[: self.images]
+        a = scm.schema.encode({name: column[: self.images].to(device) for name, column in data.columns("val").items()})
+        a_c = {
+            name: scm.counterfactual_vector(a, do, torch.Generator(device).manual_seed(self.seed))
+            for name, do in self.interventions.items()
+        }
+        batches = list(enumerate(torch.arange(len(x)).split(AT_ONCE)))
+        for number, rows in batches[trainer.global_rank :: trainer.world_size]:
+            # a mechanism may draw its state: what it draws for a batch depends on the seed and the batch alone
+            with torch.random.fork_rng([device] if device.type == "cuda" else []):
+                torch.manual_seed(self.seed + number)
+                z = mechanism.abduct(as_unit_float(x[rows]).to(a), a[rows])
+                x_r = mechanism.decode(z, a[rows]).half()
+                changed = {name: (vectors[rows] != a[rows]).any(dim=1) for name, vectors in a_c.items()}
+                x_c = {name: mechanism.decode(z, a_c[name][rows])[which].half() for name, which in changed.items()}
+            yield Pairs(x_r, changed, x_c)
+
+
+def intervention_name(do: Mapping[str, Any]) -> str:
+    """`Black_Hair+Pale_Skin` for values of 1, and `Young=0` for any other."""
+    return "+".join(name if value == 1 else f"{name}={value}" for name, value in do.items())

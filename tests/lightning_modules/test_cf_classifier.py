@@ -1,0 +1,265 @@
+"""CFClassifier on painted images, whose counterfactuals are exact: Eq. 7, what it may change, what a checkpoint needs."""
+
+import shutil
+import warnings
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+from callbacks import EpochSeed
+from cfgen.checkpoints import class_path
+from cfgen.errors import UserError
+from cfgen.loading import load_classifier
+from datamodules.base import AttributeDataModule, Split
+from lightning_modules import CFClassifier, Classifier, ImageMechanismModule
+
+SHAPE = (1, 28, 28)
+ATTRIBUTES = {name: {"kind": "binary"} for name in ("Black_Hair", "Pale_Skin", "Smiling")}
+STRENGTH = (100, 100, 60)  # of the patches, in grey levels
+HAIR, PALE = {"Black_Hair": 1}, {"Pale_Skin": 1}
+
+
+class Painter(ImageMechanismModule):
+    """Each attribute adds its patch to the image; the rest of the image is z."""
+
+    def __init__(self, scm, image_shape) -> None:
+        super().__init__(scm, image_shape)
+        self.save_hyperparameters()
+        patches = torch.zeros(3, *SHAPE)
+        for k, strength in enumerate(STRENGTH):
+            patches[k, :, 8 * k + 2 : 8 * k + 8, 4:24] = strength / 255
+        self.patches = nn.Parameter(patches)  # a parameter, so that an optimiser could move it
+        self.norm = nn.BatchNorm2d(1, affine=False)  # and statistics that a pass in training mode would move
+
+    def paint(self, a):
+        self.norm(a[:, :, None, None][:, :1])
+        return torch.einsum("nk,kchw->nchw", a, self.patches)
+
+    def abduct(self, x, a):
+        return x - self.paint(a)
+
+    def decode(self, z, a):
+        return z + self.paint(a)
+
+
+class Painted(AttributeDataModule):
+    """y follows Smiling and, unfairly, Pale_Skin: 1 in so many cases."""
+
+    rate = torch.tensor([[0.05, 0.6], [0.75, 0.95]])  # without and with a smile, of dark and pale skin
+
+    def __init__(self, attributes=ATTRIBUTES, rows: int = 800) -> None:
+        super().__init__(attributes, [], {}, SHAPE, batch_size=50, seed=0)
+        self.rows = rows
+
+    def read_splits(self):
+        return {name: self.split(seed) for seed, name in enumerate(("train", "val", "test"))}
+
+    def split(self, seed: int) -> Split:
+        generator = torch.Generator().manual_seed(seed)
+        a = torch.randint(2, (self.rows, 3), generator=generator).float()
+        y = torch.rand(self.rows, generator=generator) < self.rate[a[:, 2].long(), a[:, 1].long()]
+        x = torch.rand(self.rows, *SHAPE, generator=generator) * 100 / 255 + Painter(self.scm_spec, SHAPE).paint(a)
+        columns = dict(zip(self.scm_spec["attributes"], a.T, strict=True))
+        return Split((x * 255).round().to(torch.uint8).detach(), columns, y.long())
+
+
+def trainer(path, **options) -> pl.Trainer:
+    quiet = {
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pl.Trainer(accelerator="cpu", default_root_dir=path, **quiet | {"max_epochs": 1} | options)
+
+
+def saved(module, path) -> str:
+    contents = {"class_path": class_path(module), "hyper_parameters": dict(module.hparams)}
+    torch.save(contents | {"state_dict": module.state_dict()}, path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def data():
+    data = Painted()
+    data.setup()
+    return data
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, data):
+    """A classifier that has learned the unfair label, and the mechanism, as files."""
+    folder = tmp_path_factory.mktemp("runs")
+    pl.seed_everything(0, verbose=False)
+    classifier = Classifier(SHAPE, 2, width=0.2, lr=2e-3)
+    trainer(folder, max_epochs=3, limit_val_batches=0).fit(classifier, datamodule=data)
+    painter = Painter(data.scm_spec, SHAPE)
+    painter.scm.fit(data.train_columns)
+    return {
+        "classifier": saved(classifier, folder / "classifier.ckpt"),
+        "mechanism": saved(painter, folder / "mechanism.ckpt"),
+    }
+
+
+def bias(module, data, k: int) -> float:
+    """P(y_c = 1) - P(y_r = 1) under do(k = 1), for those without, by hand."""
+    painter = Painter(data.scm_spec, SHAPE)
+    x, columns = data.images("val").float() / 255, data.columns("val")
+    absent = list(columns.values())[k] == 0
+    with torch.inference_mode():
+        module.eval()
+        return (
+            (module.predict(x[absent] + painter.patches[k]).float() - module.predict(x[absent]).float()).mean().item()
+        )
+
+
+def accuracy(module, data) -> float:
+    with torch.inference_mode():
+        module.eval()
+        return (module.predict(data.images("val").float() / 255) == data.targets("val")).float().mean().item()
+
+
+def test_bias_falls_and_accuracy_is_that_of_the_best_fair_rule(runs, data, tmp_path):
+    before = load_classifier(runs["classifier"])
+    assert bias(before, data, 1) > 0.2
+    for weight in (0.0, 1.0):  # more training alone does not do it
+        pl.seed_everything(0, verbose=False)
+        module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR], weight=weight, lr=1e-3)
+        painter = {name: value.clone() for name, value in module.mechanism.state_dict().items()}
+        trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module, datamodule=data)
+        if weight == 0:
+            assert bias(module, data, 1) > 0.4
+    assert abs(bias(module, data, 1)) < 0.05
+    smiling = data.columns("val")["Smiling"] == data.targets("val")
+    assert accuracy(module, data) > smiling.float().mean() - 0.01
+    # the mechanism is as it was, and the classifier is not
+    for name, value in module.mechanism.state_dict().items():
+        assert torch.equal(value, painter[name]), name
+    assert not any(p.grad is not None for p in module.mechanism.parameters())
+    moved = zip(module.classifier.parameters(), before.parameters(), strict=True)
+    assert all(not torch.equal(one, other) for one, other in moved)
+
+
+def test_the_loss_is_equation_7(runs, data):
+    module = CFClassifier(SHAPE, **runs, do=[PALE], weight=3.0)
+    logged = {}
+    module.log_dict = lambda values, **_: logged.update(values)
+    batch = next(iter(data.train_dataloader()))
+    batch = data.on_after_batch_transfer(batch, 0)
+    module.train()
+    torch.manual_seed(0)
+    loss = module.training_step(batch, 0)
+    reference = load_classifier(runs["classifier"]).train()
+    torch.manual_seed(0)
+    bce = nn.functional.binary_cross_entropy_with_logits(reference(batch.x), batch.y.float())
+    reference.eval()
+    a_c = batch.a.clone()
+    a_c[:, 1] = 1
+    patches = module.mechanism.patches
+    x_c = batch.x + torch.einsum("nk,kchw->nchw", a_c - batch.a, patches)
+    mse = (reference(batch.x) - reference(x_c)).square().mean()
+    torch.testing.assert_close(loss, bce + 3 * mse)
+    torch.testing.assert_close(logged["train/bce"], bce.detach())
+    assert mse > 0.1
+    assert module.classifier.training
+
+
+def test_an_image_that_is_so_already_adds_nothing(runs, data):
+    module = CFClassifier(SHAPE, **runs, do=[PALE]).train()
+    batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
+    a = batch.a.clone()
+    a[:, 1] = 1
+    x_r, x_c = module.base_and_counterfactual(batch._replace(a=a))
+    assert torch.equal(x_r, x_c)
+    assert module.logit_gap(x_r, x_c) == 0  # though dropout is on otherwise
+
+
+def test_each_image_meets_an_intervention_of_its_own(runs, data):
+    module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR])
+    batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
+    batch = batch._replace(a=torch.zeros_like(batch.a))
+    x_r, x_c = module.base_and_counterfactual(batch)
+    change = (x_c - x_r).flatten(1)
+    patches = module.mechanism.patches.flatten(1)
+    is_pale, is_hair = ((change - patches[k]).abs().amax(1) < 1e-5 for k in (1, 0))
+    assert (is_pale ^ is_hair).all()
+    assert 10 < is_pale.sum() < 40
+
+
+def test_a_checkpoint_needs_no_earlier_run(runs, data, tmp_path):
+    copies = {key: shutil.copy(path, tmp_path / f"{key}.ckpt") for key, path in runs.items()}
+    module = CFClassifier(SHAPE, **{key: str(path) for key, path in copies.items()}, do=[PALE])
+    fit = trainer(tmp_path, max_steps=2)
+    fit.fit(module, datamodule=data)
+    fit.save_checkpoint(tmp_path / "fair.ckpt")
+    for path in copies.values():
+        path.unlink()
+    contents = torch.load(tmp_path / "fair.ckpt", weights_only=True)
+    assert all(name.startswith("classifier.") for name in contents["state_dict"])
+    assert str(tmp_path) not in str(contents["hyper_parameters"])
+    loaded = load_classifier(tmp_path / "fair.ckpt")
+    assert isinstance(loaded, CFClassifier)
+    x = data.images("val").float() / 255
+    assert torch.equal(loaded(x), module.eval()(x))
+    with pytest.raises(UserError, match="loaded for prediction: give it a mechanism"):
+        trainer(tmp_path).fit(loaded, datamodule=data)
+    # and it is a classifier like any other: it may be fine-tuned in its turn
+    again = CFClassifier(SHAPE, str(tmp_path / "fair.ckpt"), runs["mechanism"], do=[HAIR])
+    assert torch.equal(again.eval()(x), loaded(x))
+
+
+def test_resume_equals_uninterrupted(runs, data, tmp_path):
+    def fitted(epochs, resume=None):
+        pl.seed_everything(7, verbose=False)
+        module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR])
+        fit = trainer(tmp_path, max_epochs=epochs, callbacks=[EpochSeed(0)], limit_train_batches=2, limit_val_batches=0)
+        fit.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
+        fit.save_checkpoint(tmp_path / f"{epochs}.ckpt")
+        return module.state_dict()
+
+    fitted(1)
+    resumed, whole = fitted(2, tmp_path / "1.ckpt"), fitted(2)
+    assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
+def test_precisions(runs, data, tmp_path, precision):
+    module = CFClassifier(SHAPE, **runs, do=[PALE])
+    trainer(tmp_path, max_steps=1, precision=precision, limit_val_batches=1).fit(module, datamodule=data)
+    assert all(p.isfinite().all() for p in module.parameters())
+
+
+def test_refusals(runs, data, tmp_path):
+    with pytest.raises(ValueError, match="unknown attribute 'Pale'. Did you mean 'Pale_Skin'"):
+        CFClassifier(SHAPE, **runs, do=[{"Pale": 1}])
+    with pytest.raises(ValueError, match="0 or 1"):
+        CFClassifier(SHAPE, **runs, do=[{"Pale_Skin": 2}])
+    with pytest.raises(UserError, match="names no intervention"):
+        CFClassifier(SHAPE, **runs, do=[])
+    with pytest.raises(UserError, match=r"classifier.ckpt is for images of 1x28x28 .* the data has 3x64x64"):
+        CFClassifier((3, 64, 64), **runs, do=[PALE])
+    other = saved(Painter(data.scm_spec, (1, 64, 64)), tmp_path / "other.ckpt")
+    with pytest.raises(UserError, match=r"other.ckpt is for images of 1x64x64"):
+        CFClassifier(SHAPE, runs["classifier"], other, do=[PALE])
+    digits = saved(Classifier(SHAPE, 10, width=0.1), tmp_path / "digits.ckpt")
+    with pytest.raises(UserError, match="tells 10 classes apart"):
+        CFClassifier(SHAPE, digits, runs["mechanism"], do=[PALE])
+    with pytest.raises(UserError, match="but a Classifier is needed"):
+        CFClassifier(SHAPE, runs["mechanism"], runs["mechanism"], do=[PALE])
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("Black_Hair", "Pale_Skin", "Bangs"), "Smiling, Bangs differ"),
+        (("Pale_Skin", "Black_Hair", "Smiling"), "order"),
+    ],
+)
+def test_data_with_other_attributes_is_refused(runs, tmp_path, names, message):
+    data = Painted({name: {"kind": "binary"} for name in names})
+    with pytest.raises(UserError, match=f"other attributes than the data has: .*{message}"):
+        trainer(tmp_path).fit(CFClassifier(SHAPE, **runs, do=[PALE]), datamodule=data)
