@@ -13,6 +13,7 @@ COMMANDS = {
     "data": "prepare a data set ahead of training, with a contact sheet",
     "evaluate": "score a trained run on its test split",
     "generate": "counterfactual images from a trained run",
+    "audit": "bias of an image classifier, from counterfactual images, as a report",
     "quickstart": "train a small model on embedded digits and show its counterfactuals",
 }
 
