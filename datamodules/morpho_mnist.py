@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
 from cfgen.morpho import measure, set_intensity, set_slant, set_thickness
 from datamodules import cache, digits
 from datamodules.base import AttributeDataModule, Split
+from datamodules.progress import progress
 
 __all__ = ["MorphoMNIST"]
 
@@ -134,14 +133,9 @@ class MorphoMNIST(AttributeDataModule):
             splits = {name: part[: max(1, len(part) * self.limit // total)] for name, part in splits.items()}
         arrays: cache.Arrays = {}
         steps = sum(len(part) * (1 if part.done else 3) for part in splits.values())
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            console.print(f"preparing {self._cache_name}: {sum(map(len, splits.values())):,} digits", highlight=False)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task(f"preparing {self._cache_name}", total=steps)
+        with progress(f"preparing {self._cache_name}", steps, unit="steps") as advance:
             for position, (name, part) in enumerate(splits.items()):
-                finished = finish(part, (self.seed, position), self.independent_slant, lambda n: bar.advance(task, n))
+                finished = finish(part, (self.seed, position), self.independent_slant, advance)
                 arrays |= {f"{name}/{key}": array for key, array in finished.items()}
         return arrays
 

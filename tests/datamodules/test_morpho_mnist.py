@@ -129,7 +129,7 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     running = [subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     errors = [process.communicate(timeout=120)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], errors
-    assert "".join(errors).count("preparing morpho_mnist-embedded: 100 digits") == 1, errors
+    assert "".join(errors).count("preparing morpho_mnist-embedded: 300 steps") == 1, errors
     assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock"] == [".npz"]
 
 
