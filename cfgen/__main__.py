@@ -12,6 +12,7 @@ COMMANDS = {
     "fit": "train a model from a config",
     "data": "prepare a data set ahead of training, with a contact sheet",
     "evaluate": "score a trained run on its test split",
+    "export": "a trained run as a small folder to give away, with a model card",
     "generate": "counterfactual images from a trained run",
     "audit": "bias of an image classifier, from counterfactual images, as a report",
     "quickstart": "train a small model on embedded digits and show its counterfactuals",

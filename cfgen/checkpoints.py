@@ -6,7 +6,7 @@ import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pytorch_lightning as pl
 import torch
@@ -19,6 +19,13 @@ __all__ = ["CARD", "WEIGHTS", "best_checkpoint", "built", "class_path", "load_mo
 
 Module = TypeVar("Module", bound=pl.LightningModule)
 WEIGHTS, CARD = "model.safetensors", "model.json"
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """A module that can do without what only training needs."""
+
+    def keep_inference_only(self) -> None: ...
 
 
 def class_path(module: pl.LightningModule) -> str:
@@ -85,7 +92,11 @@ def from_export(folder: Path, kind: type[Module]) -> Module:
         class_name, arguments = card["class_path"], card["hyper_parameters"]
     except Exception as error:
         raise UserError(f"{folder} is not an exported model ({type(error).__name__}: {error})") from error
-    return rebuild(kind, class_name, arguments, state, folder)
+    module = imported(class_name, kind, str(folder))(**arguments)
+    if isinstance(module, Exportable):
+        module.keep_inference_only()  # as it was exported
+    module.load_state_dict(state)
+    return module
 
 
 def rebuild(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,11 +98,13 @@ class CounterfactualModel:
         return out
 
     def save(self, folder: str | Path) -> Path:
-        """Exports the model: weights as safetensors and what is needed to rebuild it as JSON.  `cfgen.load` takes it."""
+        """Exports what counterfactuals need: weights as safetensors, how to rebuild them as JSON.  `cfgen.load` takes it."""
         folder = Path(folder)
         if (folder / CARD).exists():
             raise UserError(f"{folder} holds an exported model already: choose another folder")
-        state = {name: value.contiguous() for name, value in self.module.state_dict().items()}
+        module = copy.deepcopy(self.module)
+        module.keep_inference_only()
+        state = {name: value.contiguous() for name, value in module.state_dict().items()}
         card = {"class_path": class_path(self.module), "hyper_parameters": dict(self.module.hparams)}
         write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
         write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))

@@ -171,7 +171,8 @@ class CondALI(TwoOptimisers):
         for name, average in self.averages.items():
             setattr(self, name, average.network)
         self.averages = nn.ModuleDict()
-        del self.D, self.P
+        for name in ("D", "P"):
+            self._modules.pop(name, None)
 
 
 def detached(triple: Triple) -> Triple:

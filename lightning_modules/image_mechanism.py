@@ -51,6 +51,9 @@ class ImageMechanismModule(pl.LightningModule):
     def prior(self, rows: int) -> State:
         """States drawn from the model's prior, on its device: `decode` makes images of them that nobody has seen."""
 
+    def keep_inference_only(self) -> None:  # most models have nothing to forget
+        """Forgets what only training needs, for an export or for a module that builds on this one."""
+
     def gaussian(self, *shape: int) -> Tensor:
         """N(0, 1) on the module's device, in its precision."""
         return torch.randn(shape, device=self.device).to(self.dtype)
