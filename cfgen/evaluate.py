@@ -110,7 +110,12 @@ def report(model: CounterfactualModel, metrics: dict[str, Any]) -> None:
         show(f"Median absolute error, {about}", names, table)
     known = [name for name in model.schema.names if f"true_error/do({name})" in metrics]
     if known:
-        kinds = {"do": "counterfactual", "untouched": "left as it is", "changed": "changed as it should"}
+        kinds = {
+            "do": "counterfactual",
+            "effect": "its change",
+            "untouched": "doing nothing",
+            "changed": "share changed",
+        }
         table = {k: [f"{metrics[f'true_error/{kind}({k})']:.3f}" for kind in kinds] for k in known}
         show(f"Distance from the true counterfactual (0 to 255), {about}", list(kinds.values()), table)
     for name, value in metrics.items():

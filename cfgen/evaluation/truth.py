@@ -31,7 +31,8 @@ def true_counterfactual_errors(
     """For each binary attribute k and a batch at a time, sums over images under do(k = the other value):
 
     `true_error/do(k)`: mean |x_c - truth| of pixels in 0..255;
-    `true_error/untouched(k)`: the same of the image left as it is, what doing nothing scores;
+    `true_error/effect(k)`: mean |(x_c - x_r) - (truth - x)|, the error of the change alone, whatever the reconstruction lost;
+    `true_error/untouched(k)`: mean |x - truth| of the image left as it is, what doing nothing scores on both;
     `true_error/changed(k)`: of the pixels that truly change (by more than 8 levels), the share whose x_c is nearer to the
     truth than to the image left as it is: 1 changes all that should change, 0 nothing.
 
@@ -41,18 +42,25 @@ def true_counterfactual_errors(
     binary = [name for name, attribute in scm.schema.attributes.items() if isinstance(attribute, Binary)]
     for rows, images, a in batches(scm.schema, x, columns):
         z = mechanism.abduct(images, a)
+        untouched, x_r = 255 * images, 255 * mechanism.decode(z, a)
         for name in binary:
             other = 1 - columns[name][rows]
             a_c = scm.counterfactual_vector(a, {name: other}, torch.Generator().manual_seed(seed))
             attributes = data.true_attributes(split, rows, {name: other})
             vectors = scm.schema.encode({key: attributes[key] for key in scm.schema.names})
             truth = data.true_counterfactual(split, rows, vectors).float()
-            x_c, untouched = 255 * mechanism.decode(z, a_c), 255 * images
+            x_c = 255 * mechanism.decode(z, a_c)
             moves = (truth - untouched).abs() > 8
             nearer = ((x_c - truth).abs() < (x_c - untouched).abs()) & moves
             share = nearer.flatten(1).sum(dim=1) / moves.flatten(1).sum(dim=1).clamp(min=1)
             yield {
-                f"true_error/do({name})": (x_c - truth).abs().flatten(1).mean(dim=1).sum().item(),
-                f"true_error/untouched({name})": (untouched - truth).abs().flatten(1).mean(dim=1).sum().item(),
+                f"true_error/do({name})": per_image((x_c - truth).abs()),
+                f"true_error/effect({name})": per_image(((x_c - x_r) - (truth - untouched)).abs()),
+                f"true_error/untouched({name})": per_image((untouched - truth).abs()),
                 f"true_error/changed({name})": share.sum().item(),
             }
+
+
+def per_image(errors: Tensor) -> float:
+    """Means over each image, added up."""
+    return errors.flatten(1).mean(dim=1).sum().item()

@@ -68,6 +68,7 @@ def test_a_model_that_ignores_attributes_scores_what_doing_nothing_scores(faces)
     found = truths(Mechanism(faces), faces)
     for name in faces.schema.names:
         assert found[f"true_error/do({name})"] == pytest.approx(found[f"true_error/untouched({name})"], abs=1e-4)
+        assert found[f"true_error/effect({name})"] == pytest.approx(found[f"true_error/untouched({name})"], abs=1e-4)
         assert found[f"true_error/do({name})"] > 0
         assert found[f"true_error/changed({name})"] == 0
 
@@ -76,7 +77,15 @@ def test_the_truth_itself_has_no_error(faces):
     found = truths(Oracle(faces, "test"), faces)
     for name in set(faces.schema.names) - {"Young"}:  # whose effects the model's SCM draws from an estimate
         assert found[f"true_error/do({name})"] == pytest.approx(0, abs=1e-3)
+        assert found[f"true_error/effect({name})"] == pytest.approx(0, abs=1e-3)
         assert found[f"true_error/changed({name})"] == pytest.approx(1)
+
+
+def test_the_effect_is_apart_from_what_the_reconstruction_lost(faces):
+    found = truths(Mechanism(faces, error=0.1), faces)
+    for name in faces.schema.names:
+        assert found[f"true_error/effect({name})"] == pytest.approx(found[f"true_error/untouched({name})"], abs=1e-3)
+        assert found[f"true_error/do({name})"] > found[f"true_error/untouched({name})"] + 10
 
 
 def test_cycles_of_known_errors(faces):
