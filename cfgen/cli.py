@@ -26,7 +26,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from callbacks import EpochSeed
 from cfgen.attributes import Schema
 from cfgen.checkpoints import built
-from cfgen.cli_parser import HelpWithExamples, OneLineParser, PackagedConfigFile, packaged_configs
+from cfgen.cli_parser import HelpWithExamples, OneLineParser, PackagedConfigFile, packaged_configs, packaged_data
 from cfgen.errors import UnfitRun, UserError
 from cfgen.runs import FINISHED, AtomicCheckpointIO, find_last_run, new_run_folder, write_atomically
 from cfgen.stages import earlier_runs, interrupted_run, ready_run, stage_arguments
@@ -41,6 +41,7 @@ DESCRIPTION = """Trains a model of the paper, or your own, from a config.
 cfgen fit --config quickstart                          a packaged config, or the path of your own
 cfgen fit --config quickstart --trainer.max_epochs 5   any value can be set here; --model.help CLASS lists a class's
 cfgen fit --config quickstart --config mine.yaml       later files win; `callbacks+:` in them appends
+cfgen fit --config celeba_csali --data celeba_young    another data set or graph: a file or a part in configs/data
 cfgen fit --config quickstart --print_config           the whole resolved config, ready to edit
 cfgen fit --config quickstart --ckpt_path last         goes on where the newest run of that name stopped
 cfgen fit --config quickstart --trainer.devices 2      two devices; the batch size is per device
@@ -150,7 +151,7 @@ class FitCLI(LightningCLI):
             raise UserError(f"which run? Give --config with a file or one of: {', '.join(packaged_configs())}")
         assert isinstance(parser, OneLineParser)
         parser.given = arguments
-        self.config = parser.parse_args(arguments)
+        self.config = parser.parse_args(packaged_data(arguments))
         if self.config.name is None:
             self.config.name = Path(str(self.config.config[0])).stem if self.config.config else "run"
         if "/" in self.config.name or not self.config.name.strip("."):

@@ -14,13 +14,32 @@ from cfgen.attributes import unknown_name
 from cfgen.cli_errors import explain
 from cfgen.errors import UserError
 
-__all__ = ["HelpWithExamples", "OneLineParser", "PackagedConfigFile", "find_config", "packaged_configs"]
+__all__ = [
+    "HelpWithExamples",
+    "OneLineParser",
+    "PackagedConfigFile",
+    "find_config",
+    "packaged_configs",
+    "packaged_data",
+]
 
 
 def packaged_configs() -> dict[str, Path]:
     """The configs that come with the package, by name."""
     folder = Path(str(resources.files("configs")))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def packaged_data(words: Sequence[str]) -> list[str]:
+    """A command's words, where `--data NAME` names a part in configs/data with the path of that part in its place."""
+    parts = {path.stem: str(path) for path in Path(str(resources.files("configs.data"))).glob("*.yaml")}
+    found = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, _, value = word.rpartition("=") if word.startswith("--data=") else ("", "", word)
+        if (option == "--data" or before == "--data") and not Path(value).is_file():
+            value = parts.get(value.removesuffix(".yaml"), value)
+        found.append(f"{option}={value}" if option else value)
+    return found
 
 
 def find_config(name: str) -> Path:

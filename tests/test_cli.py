@@ -194,3 +194,14 @@ def test_two_processes_share_one_run(workplace):
     assert done.returncode == 0, done.stderr
     assert [p.name for p in (workplace / "runs/own").iterdir()] == ["001"]
     assert torch.load(workplace / "runs/own/001/last.ckpt", weights_only=True)["global_step"] == 4
+
+
+@pytest.mark.parametrize("words", [["--data", "celeba_young"], ["--data=celeba_young.yaml"]])
+def test_parts_of_data_go_by_name(words, capsys, tmp_path, monkeypatch):
+    """Appendix O's graph through config alone, from any directory."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        fit.main(["--config", "celeba_csali_cpu", *words, "--print_config"])
+    assert stopped.value.code == 0
+    data = yaml.safe_load(capsys.readouterr().out)["data"]["init_args"]
+    assert data["edges"] == [["Young", "Gray_Hair"], ["Young", "Eyeglasses"], ["Young", "Receding_Hairline"]]
