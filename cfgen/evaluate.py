@@ -125,7 +125,7 @@ def report(model: CounterfactualModel, metrics: dict[str, Any]) -> None:
 
 def show(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> None:
     table = Table(title=title)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for column in columns:
         table.add_column(column, justify="right")
     for name, cells in rows.items():
