@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from cfgen.affine import brighten, horizontal_flip
 from cfgen.counterfactual import State, as_unit_float
-from cfgen.evaluation.truth import KnowsTruth
+from cfgen.evaluation.truth import KnowsTruth, true_images
 from cfgen.scm.attribute_scm import Abduction
 from lightning_modules import ImageMechanismModule
 
@@ -183,13 +183,12 @@ class Audit(pl.LightningModule):
 
     def truth(self, name: str, rows: Tensor, changed: Tensor, x: Tensor, x_c: Tensor) -> dict[str, Tensor]:
         """What the classifier says of the true counterfactual images, and how far x_c and x are from them."""
-        known, schema = self.images.truth, self.mechanism.scm.schema
+        known = self.images.truth
         if not len(rows) or known is None:
             nothing = self.spread(changed, x_c)
             return {f"{kind}/{name}": nothing for kind in ("true", "error", "untouched")}
-        attributes = known.true_attributes(self.images.split, rows, self.plan.do[name])
-        a_c = schema.encode({k: attributes[k].to(self.device) for k in schema.names})
-        images = as_unit_float(known.true_counterfactual(self.images.split, rows, a_c.cpu())).to(self.device)
+        truth = true_images(known, self.mechanism.scm.schema, self.images.split, rows, self.plan.do[name])
+        images = as_unit_float(truth).to(self.device)
         found = {
             "true": self.classifier(images),
             "error": (x_c - images).abs().mean((1, 2, 3)),

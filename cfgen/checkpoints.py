@@ -15,7 +15,17 @@ from torch import Tensor
 
 from cfgen.errors import UserError
 
-__all__ = ["CARD", "WEIGHTS", "best_checkpoint", "built", "class_path", "load_module", "module_of", "spec_of"]
+__all__ = [
+    "CARD",
+    "WEIGHTS",
+    "best_checkpoint",
+    "built",
+    "class_path",
+    "found_class",
+    "load_module",
+    "module_of",
+    "spec_of",
+]
 
 Module = TypeVar("Module", bound=pl.LightningModule)
 WEIGHTS, CARD = "model.safetensors", "model.json"
@@ -35,9 +45,13 @@ def class_path(module: pl.LightningModule) -> str:
 
 def built(section: Any) -> Any:
     """The object that a config's section (`class_path` and `init_args`) describes."""
-    module_name, _, name = section["class_path"].rpartition(".")
-    arguments = section.get("init_args") or {}
-    return getattr(importlib.import_module(module_name), name)(**dict(arguments))
+    return found_class(section["class_path"])(**dict(section.get("init_args") or {}))
+
+
+def found_class(path: str) -> Any:
+    """What `package.module.Class` names."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def spec_of(module: pl.LightningModule) -> dict[str, Any]:
@@ -110,9 +124,8 @@ def rebuild(
 
 def imported(class_name: str, kind: type[Module], path: str) -> type[Module]:
     """The class of that name, if it is one of `kind`."""
-    module_name, _, name = class_name.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module_name), name)
+        found = found_class(class_name)
     except (ImportError, AttributeError, ValueError):
         raise UserError(f"{path} needs the class {class_name}, which cannot be imported here") from None
     if not (isinstance(found, type) and issubclass(found, kind)):

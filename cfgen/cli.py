@@ -93,11 +93,11 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def check_names(callbacks: Iterable[Any], schema: Schema) -> None:
+def check_names(callbacks: Iterable[Any], data: Any) -> None:
     """Lets callbacks that name attributes refuse those the data does not have."""
     for callback in callbacks:
         if hasattr(callback, "check"):
-            callback.check(schema)
+            callback.check(Schema(data.scm_spec["attributes"]))
 
 
 class FitCLI(LightningCLI):
@@ -164,8 +164,7 @@ class FitCLI(LightningCLI):
         if not self.earlier:
             return
         try:  # a wrong name must not come out hours later, when the earlier runs are done
-            schema = Schema(built(self.config.data).scm_spec["attributes"])
-            check_names([built(section) for section in self.config.trainer.callbacks or ()], schema)
+            check_names(map(built, self.config.trainer.callbacks or ()), built(self.config.data))
         except ValueError as error:
             raise UserError(str(error)) from error
         root = Path(self.config.runs_dir)
@@ -216,7 +215,7 @@ class FitCLI(LightningCLI):
         callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # set in Trainer.__init__
         if not isinstance(self.config.seed_everything, bool):
             callbacks.insert(0, EpochSeed(self.config.seed_everything))
-        check_names(callbacks, Schema(self.datamodule.scm_spec["attributes"]))
+        check_names(callbacks, self.datamodule)
         # only now, when nothing is left to refuse, is a folder made
         self.folder = self._make_folder()
         if self.folder is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import yaml
 
 from cfgen.attributes import unknown_name
-from cfgen.checkpoints import CARD
+from cfgen.checkpoints import CARD, found_class
 from cfgen.errors import UserError
 from cfgen.runs import FINISHED, runs_of
 
@@ -24,8 +23,7 @@ OWN_DATA = ("batch_size", "flip")  # how a stage goes through the data that all 
 
 def earlier_runs(class_path: str) -> Sequence[str]:
     """The arguments of a module's class that name earlier runs, as its `earlier_runs` says."""
-    module, _, name = class_path.rpartition(".")
-    return getattr(getattr(importlib.import_module(module), name), "earlier_runs", ())
+    return getattr(found_class(class_path), "earlier_runs", ())
 
 
 def finished_run(root: Path, name: str) -> Path | None:

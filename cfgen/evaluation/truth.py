@@ -8,11 +8,11 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from cfgen.attributes import Binary, Columns
+from cfgen.attributes import Binary, Columns, Schema
 from cfgen.evaluation.batches import batches
 from lightning_modules import ImageMechanismModule
 
-__all__ = ["KnowsTruth", "true_counterfactual_errors"]
+__all__ = ["KnowsTruth", "true_counterfactual_errors", "true_images"]
 
 
 @runtime_checkable
@@ -22,6 +22,13 @@ class KnowsTruth(Protocol):
     def true_attributes(self, split: str, rows: Any, do: Mapping[str, Any]) -> dict[str, Tensor]: ...
 
     def true_counterfactual(self, split: str, rows: Any, a_c: Tensor) -> Tensor: ...
+
+
+def true_images(data: KnowsTruth, schema: Schema, split: str, rows: Tensor, do: Mapping[str, Any]) -> Tensor:
+    """What these rows would truly have looked like under `do`, its effects included: bytes, (N, C, H, W)."""
+    attributes = data.true_attributes(split, rows, do)
+    a_c = schema.encode({name: attributes[name].to(schema.low.device) for name in schema.names})
+    return data.true_counterfactual(split, rows, a_c.cpu())
 
 
 @torch.inference_mode()
@@ -46,9 +53,7 @@ def true_counterfactual_errors(
         for name in binary:
             other = 1 - columns[name][rows]
             a_c = scm.counterfactual_vector(a, {name: other}, torch.Generator().manual_seed(seed))
-            attributes = data.true_attributes(split, rows, {name: other})
-            vectors = scm.schema.encode({key: attributes[key] for key in scm.schema.names})
-            truth = data.true_counterfactual(split, rows, vectors).float()
+            truth = true_images(data, scm.schema, split, rows, {name: other}).float()
             x_c = 255 * mechanism.decode(z, a_c)
             moves = (truth - untouched).abs() > 8
             nearer = ((x_c - truth).abs() < (x_c - untouched).abs()) & moves
