@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.counterfactual import State
+from cfgen.errors import UserError
 from cfgen.networks import StyleGenerator
 from lightning_modules.cond_ali import CondALI
 
@@ -32,7 +33,7 @@ class StyleALI(CondALI):
         mapping_layers: how many dense layers lead from (z, a) to the styles.
         mapping_rate: multiplies the learning rate of those layers.
         generator_rate: multiplies the learning rate of all of G.
-        options: those of CondALI.
+        options: those of CondALI, but for `modulated`: here the attributes reach every layer as styles.
     """
 
     noise: Tensor
@@ -46,6 +47,8 @@ class StyleALI(CondALI):
         generator_rate: float = 1.0,
         **options: Any,
     ) -> None:
+        if options.get("modulated"):
+            raise UserError("modulated is CondALI's: StyleALI's attributes reach every layer as styles already")
         self.style_generator = partial(StyleGenerator, mapping_layers=mapping_layers, mapping_rate=mapping_rate)
         super().__init__(scm, image_shape, **options)
         self.rates[self.G] = generator_rate

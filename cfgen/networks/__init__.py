@@ -1,6 +1,6 @@
 """Networks: Appendix D's tables as code and what they are built from."""
 
-from cfgen.networks.ali import AttributePredictor, Discriminator, Encoder, Generator
+from cfgen.networks.ali import AttributePredictor, Discriminator, Encoder, Generator, ModulatedGenerator
 from cfgen.networks.average import MovingAverage
 from cfgen.networks.style import StyleGenerator
 from cfgen.networks.tables import CELEBA, MORPHO_MNIST, Tables, tables_for
@@ -12,6 +12,7 @@ __all__ = [
     "Discriminator",
     "Encoder",
     "Generator",
+    "ModulatedGenerator",
     "MovingAverage",
     "StyleGenerator",
     "Tables",

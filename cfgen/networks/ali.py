@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from cfgen.networks.layers import initialise, layers, scaled
 from cfgen.networks.tables import Tables
 
-__all__ = ["AttributePredictor", "Discriminator", "Encoder", "Generator"]
+__all__ = ["AttributePredictor", "Discriminator", "Encoder", "Generator", "ModulatedGenerator"]
+
+LANES = 16  # what a CPU multiplies at once: fewer filters cost the same and starve the layers that draw the pixels
 
 
 class Generator(nn.Module):
@@ -35,6 +37,34 @@ class Generator(nn.Module):
 
     def forward(self, z: Tensor, a: Tensor) -> Tensor:
         return self.layers(torch.cat([z, a], dim=1)[:, :, None, None])
+
+
+class ModulatedGenerator(nn.Module):
+    """G(z, a) of Table MGen or CGen in which a, besides entering with z, scales and shifts the filters of every layer.
+
+    The table leaves it to the first layer to say what, say, a grey level means for every pixel; here each layer is told.
+    As with `plain`, the last row has no batch norm.
+    """
+
+    def __init__(self, tables: Tables, channels: int, a_size: int, latent_dim: int = 512, width: float = 1.0) -> None:
+        super().__init__()
+        rows = [row._replace(F=max(row.F, LANES)) for row in scaled(tables.generator[:-1], width)]
+        inputs = [latent_dim + a_size, *(row.F for row in rows)]
+        self.convolutions = nn.ModuleList(
+            nn.Sequential(*layers([row._replace(A="Linear")], size, tables.slope))
+            for size, row in zip(inputs, rows, strict=False)
+        )
+        self.modulations = nn.ModuleList(nn.Linear(a_size, 2 * row.F, bias=False) for row in rows)
+        self.activation = nn.LeakyReLU(tables.slope)
+        self.last = nn.Conv2d(inputs[-1], channels, 1)
+        initialise(self)
+
+    def forward(self, z: Tensor, a: Tensor) -> Tensor:
+        h = torch.cat([z, a], dim=1)[:, :, None, None]
+        for convolution, modulation in zip(self.convolutions, self.modulations, strict=True):
+            scale, shift = modulation(a)[:, :, None, None].chunk(2, dim=1)
+            h = self.activation(torch.addcmul(shift, convolution(h), 1 + scale))
+        return self.last(h).sigmoid()
 
 
 class Encoder(nn.Module):
@@ -102,6 +132,10 @@ class AttributePredictor(nn.Module):
         super().__init__()
         rows = [*scaled(tables.encoder[:-1], width), tables.encoder[-1]._replace(F=a_size)]
         self.layers = nn.Sequential(*layers([row._replace(BN=False) for row in rows], channels, tables.slope))
+        for module in self.layers:
+            if isinstance(module, nn.Conv2d):  # six layers of torch's own initialisation let so little through that, on
+                nn.init.kaiming_normal_(module.weight, a=tables.slope)  # photographs, it never began to learn
+                nn.init.zeros_(module.bias)  # type: ignore[arg-type]  # there is one: no batch norm
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x).flatten(1)

@@ -78,7 +78,7 @@ def weights(module: nn.Module) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in module.parameters()])
 
 
-@pytest.mark.parametrize("options", [{}, PAPER], ids=["recipe", "paper"])
+@pytest.mark.parametrize("options", [{}, PAPER, {"modulated": True}], ids=["recipe", "paper", "modulated"])
 def test_every_network_learns_and_validation_measures_reconstruction(tmp_path, options):
     module, start = model(**options), model(**options)
     fit = trainer(tmp_path, max_epochs=1)
@@ -139,8 +139,9 @@ def test_same_seed_same_weights(tmp_path):
     assert not torch.equal(weights(first), weights(other))
 
 
-def test_checkpoint_loads_safely_and_computes_the_same(tmp_path):
-    module, fit = fitted(tmp_path)
+@pytest.mark.parametrize("modulated", [False, True])
+def test_checkpoint_loads_safely_and_computes_the_same(tmp_path, modulated):
+    module, fit = fitted(tmp_path, model_options={"modulated": modulated})
     fit.save_checkpoint(tmp_path / "m.ckpt")
     torch.load(tmp_path / "m.ckpt", weights_only=True)
     loaded = CondALI.load_from_checkpoint(tmp_path / "m.ckpt", weights_only=True).eval()

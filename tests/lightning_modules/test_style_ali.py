@@ -8,7 +8,7 @@ import torch
 
 import cfgen
 from cfgen.batch import Batch
-from cfgen.errors import UnfitRun
+from cfgen.errors import UnfitRun, UserError
 from cfgen.loading import CounterfactualModel
 from datamodules import MorphoMNIST
 from lightning_modules import CondALI, CyclicEncoder, ImageMechanismModule, StyleALI
@@ -43,6 +43,11 @@ def ali(request, data, tmp_path_factory) -> Path:
 def rows(data: MorphoMNIST, count: int = 20) -> tuple[torch.Tensor, torch.Tensor]:
     x = data.images("val")[:count].float() / 255
     return x, data.schema.encode({name: column[:count] for name, column in data.columns("val").items()})
+
+
+def test_an_option_of_the_other_generator_is_refused(data):
+    with pytest.raises(UserError, match="modulated"):
+        StyleALI(data.scm_spec, data.image_shape, modulated=True)
 
 
 @torch.inference_mode()

@@ -5,7 +5,16 @@ import torch
 from torch import nn
 
 from cfgen.errors import UserError
-from cfgen.networks import CELEBA, MORPHO_MNIST, AttributePredictor, Discriminator, Encoder, Generator, tables_for
+from cfgen.networks import (
+    CELEBA,
+    MORPHO_MNIST,
+    AttributePredictor,
+    Discriminator,
+    Encoder,
+    Generator,
+    ModulatedGenerator,
+    tables_for,
+)
 from cfgen.networks.layers import Conv2d, ConvTranspose2d, PlaneConv2d
 
 A, Z = 13, 512
@@ -60,6 +69,37 @@ def test_shapes(tables):
     assert Encoder(*sizes, latent_dim=7, width=0.1)(x, a).shape == (2, 7)
     assert Discriminator(*sizes, latent_dim=7, width=0.1)(x, z, a).shape == (2,)
     assert AttributePredictor(*sizes, width=0.1)(x).shape == (2, A)
+
+
+@pytest.mark.parametrize("tables", [MORPHO_MNIST, CELEBA])
+def test_without_modulation_a_modulated_generator_is_the_tables_generator(tables):
+    """Scales and shifts of 0 leave Table MGen or CGen without the last batch norm; otherwise every layer follows a."""
+    torch.manual_seed(0)
+    z, a = torch.randn(6, 8), torch.rand(6, A)
+    modulated = ModulatedGenerator(tables, tables.image_shape[0], A, latent_dim=8, width=0.5)
+    plain = Generator(tables, tables.image_shape[0], A, latent_dim=8, width=0.5, plain=True)
+    shared = [tensor for name, tensor in modulated.state_dict().items() if not name.startswith("modulations")]
+    plain.load_state_dict(dict(zip(plain.state_dict(), shared, strict=True)))
+    assert not torch.allclose(modulated(z, a), plain(z, a))
+    heights = []
+    for modulation in modulated.modulations:  # one layer at a time is told another a
+        before = modulated(z, a)
+        hook = modulation.register_forward_hook(lambda m, inputs, _: nn.functional.linear(1 - inputs[0], m.weight))
+        heights.append((modulated(z, a) - before).abs().max().item())
+        hook.remove()
+    assert min(heights) > 0
+    for modulation in modulated.modulations:
+        nn.init.zeros_(modulation.weight)
+    torch.testing.assert_close(modulated(z, a), plain(z, a))
+
+
+@pytest.mark.parametrize("tables", [MORPHO_MNIST, CELEBA])
+def test_the_predictor_lets_images_through_from_the_start(tables):
+    """Two images read differently by as much as they differ, not by a thousandth: else it begins to learn late or never."""
+    torch.manual_seed(0)
+    x = torch.rand(64, *tables.image_shape)
+    readings = AttributePredictor(tables, tables.image_shape[0], A, width=0.125)(x)
+    assert readings.std(dim=0).mean() > 0.2 * x.flatten(1).std(dim=0).mean()
 
 
 def test_maps_shrink_to_a_point_without_padding():
