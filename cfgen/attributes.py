@@ -144,6 +144,17 @@ class Schema(nn.Module):
                     plain[name] = {"kind": "categorical", "values": list(attribute.values)}
         return plain
 
+    def difference(self, other: Schema) -> str:
+        """How `other`, the data's, differs from this one, a model's, in words; empty where vectors mean the same in both."""
+        ours, theirs = self.spec, other.spec
+        if list(ours.items()) == list(theirs.items()):
+            return ""
+        differing = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
+        if not differing:
+            return "they come in another order"
+        first = differing[0]
+        return f"{', '.join(differing)} differ, e.g. {ours.get(first)} in the model and {theirs.get(first)} in the data"
+
     def __getitem__(self, name: str) -> Attribute:
         if name not in self.attributes:
             raise ValueError(unknown_name("attribute", name, self.attributes))

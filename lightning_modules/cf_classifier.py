@@ -122,11 +122,11 @@ class CFClassifier(Classifier):
         data: Any = getattr(self.trainer, "datamodule", None)
         if data is None:
             return
-        theirs, ours = data.schema.spec, self.mechanism.scm.schema.spec
-        if list(theirs.items()) != list(ours.items()):
-            differing = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
-            what = f"{', '.join(differing)} differ" if differing else "their order differs"
-            raise UserError(f"the mechanism was trained with other attributes than the data has: {what}")
+        difference = self.mechanism.scm.schema.difference(data.schema)
+        if difference:
+            raise UserError(
+                f"the mechanism was trained with other attributes: {difference}. Use the same data settings"
+            )
 
 
 def not_for(theirs: Sequence[int], ours: Sequence[int]) -> str:

@@ -107,10 +107,6 @@ class ImageMechanismModule(pl.LightningModule):
         """Refuses data other than that of the checkpoint, which is loaded by now: its ranges would mean something else."""
         if self._data is None:
             return
-        theirs, ours = self._data.schema.spec, self.scm.schema.spec
-        if theirs != ours:
-            differing = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
-            raise UserError(
-                f"the model was trained with other data: {', '.join(differing)} differ, e.g. {ours.get(differing[0])} in the "
-                f"model and {theirs.get(differing[0])} in the data. Use the same data settings"
-            )
+        difference = self.scm.schema.difference(self._data.schema)
+        if difference:
+            raise UserError(f"the model was trained with other attributes: {difference}. Use the same data settings")

@@ -113,3 +113,14 @@ def test_bad_data_is_refused():
         schema.encode({"t": torch.ones(1)})
     with pytest.raises(ValueError, match=r"shape \(N, 4\)"):
         schema.decode(torch.zeros(2, 3))
+
+
+def test_differences_are_told_order_included():
+    schema = Schema(DIGIT)
+    assert schema.difference(Schema(DIGIT)) == ""
+    assert schema.difference(Schema(dict(reversed(DIGIT.items())))) == "they come in another order"
+    wider = Schema(DIGIT | {"thickness": {"kind": "continuous", "low": 1.0, "high": 7.0}})
+    assert schema.difference(wider).startswith("thickness differ, e.g. ")
+    assert "7.0} in the data" in schema.difference(wider)
+    fewer = Schema({name: spec for name, spec in DIGIT.items() if name != "Young"})
+    assert "Young differ" in schema.difference(fewer)

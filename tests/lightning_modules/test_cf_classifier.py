@@ -261,5 +261,5 @@ def test_refusals(runs, data, tmp_path):
 )
 def test_data_with_other_attributes_is_refused(runs, tmp_path, names, message):
     data = Painted({name: {"kind": "binary"} for name in names})
-    with pytest.raises(UserError, match=f"other attributes than the data has: .*{message}"):
+    with pytest.raises(UserError, match=f"other attributes: .*{message}"):
         trainer(tmp_path).fit(CFClassifier(SHAPE, **runs, do=[PALE]), datamodule=data)
