@@ -31,7 +31,7 @@ from cfgen.counterfactual import as_unit_float
 from cfgen.errors import UserError
 from cfgen.external_classifier import KINDS, LAYOUTS, OUTPUTS, ExternalClassifier, load_network
 from cfgen.interventions import parse_assignments
-from cfgen.loading import load, run_data, run_folder
+from cfgen.loading import load, results_folder, run_data
 from cfgen.runs import new_run_folder
 from datamodules.progress import progress
 
@@ -133,7 +133,7 @@ def audit(options: argparse.Namespace, command: str) -> None:
     found = findings(auditor.scores, images.columns, plan, members, options.threshold)
     known = facts(command, options, auditor, trainer, time.time() - started)
     label = options.label or default_label(data, options.positive)
-    folder = Path(options.out) if options.out else new_run_folder(run_folder(options.generator), "audits")
+    folder = Path(options.out) if options.out else new_run_folder(results_folder(options.generator), "audits")
     write_folder(folder, auditor, found, known, label, options.threshold)
     show(found.bias, label)
     if found.truths:

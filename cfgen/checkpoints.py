@@ -1,4 +1,5 @@
-"""Trained modules from what a run leaves: a folder, a checkpoint file or an exported folder, read without running code."""
+"""Trained modules from a run folder, a checkpoint file, an exported folder or the name of a packaged model, read without
+running code."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pytorch_lightning as pl
@@ -13,22 +15,27 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
 
 __all__ = [
     "CARD",
+    "PACKAGED",
     "WEIGHTS",
     "best_checkpoint",
     "built",
     "class_path",
     "found_class",
     "load_module",
+    "located",
     "module_of",
+    "packaged_models",
     "spec_of",
 ]
 
 Module = TypeVar("Module", bound=pl.LightningModule)
 WEIGHTS, CARD = "model.safetensors", "model.json"
+PACKAGED = Path(__file__).parent / "weights"  # exported models that come with cfgen, each in a folder of its name
 
 
 @runtime_checkable
@@ -66,16 +73,31 @@ def module_of(what: str | Path | Mapping[str, Any], kind: type[Module]) -> Modul
     return load_module(what, kind)
 
 
-def load_module(what: str | Path, kind: type[Module]) -> Module:
+def packaged_models() -> list[str]:
+    """The names of the models that come with cfgen."""
+    return sorted(card.parent.name for card in PACKAGED.glob(f"*/{CARD}"))
+
+
+def located(what: str | Path) -> Path:
+    """Where a model is: the path, if there is something, else the folder of the packaged model of that name."""
     path = Path(what)
-    if path.is_dir() and (path / CARD).is_file():
-        return from_export(path, kind)
+    if path.exists():
+        return path
+    names = packaged_models()
+    if str(what) in names:
+        return PACKAGED / what
+    runs = sorted(str(run) for run in Path("runs").glob("*") if run.is_dir())
+    raise UserError(
+        f"no run, checkpoint or exported model at {what} (runs here: {', '.join(runs) or 'none'}), and "
+        f"{unknown_name('packaged model', str(what), names)}"
+    )
+
+
+def load_module(what: str | Path, kind: type[Module]) -> Module:
+    path = located(what)
     if path.is_file():
         return from_checkpoint(path, kind)
-    if path.is_dir():
-        return from_checkpoint(best_checkpoint(path), kind)
-    runs = sorted(str(run) for run in Path("runs").glob("*") if run.is_dir())
-    raise UserError(f"no run, checkpoint or exported model at {what}. Runs here: {', '.join(runs) or '(none)'}")
+    return from_export(path, kind) if (path / CARD).is_file() else from_checkpoint(best_checkpoint(path), kind)
 
 
 def best_checkpoint(folder: Path) -> Path:
@@ -104,21 +126,28 @@ def from_export(folder: Path, kind: type[Module]) -> Module:
         card = json.loads((folder / CARD).read_text())
         state = load_file(folder / WEIGHTS)
         class_name, arguments = card["class_path"], card["hyper_parameters"]
-    except Exception as error:
+    except Exception as error:  # whatever a torn or foreign file makes of itself
         raise UserError(f"{folder} is not an exported model ({type(error).__name__}: {error})") from error
-    module = imported(class_name, kind, str(folder))(**arguments)
-    if isinstance(module, Exportable):
-        module.keep_inference_only()  # as it was exported
-    module.load_state_dict(state)
-    return module
+    return rebuild(kind, class_name, arguments, state, folder, inference_only=True)
 
 
 def rebuild(
-    kind: type[Module], class_name: str, arguments: Mapping[str, Any], state: Mapping[str, Tensor], path: Path
+    kind: type[Module],
+    class_name: str,
+    arguments: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    path: Path,
+    inference_only: bool = False,
 ) -> Module:
     """The module from its class, its hyperparameters and its weights."""
-    module = imported(class_name, kind, str(path))(**arguments)
-    module.load_state_dict(dict(state))
+    found = imported(class_name, kind, str(path))
+    try:
+        module = found(**arguments)
+        if inference_only and isinstance(module, Exportable):
+            module.keep_inference_only()  # as it was exported
+        module.load_state_dict(dict(state))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"{path} does not fit {class_name} ({shorten(str(error), 300)})") from error
     return module
 
 

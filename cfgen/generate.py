@@ -17,14 +17,17 @@ from rich.progress import track
 from torch import Tensor
 
 from cfgen.attributes import Categorical, Continuous
+from cfgen.checkpoints import packaged_models
 from cfgen.cli import one_line_errors
 from cfgen.effectiveness import measurable, measured_columns
 from cfgen.errors import UserError
+from cfgen.examples import read_examples
 from cfgen.figures import image_grid
 from cfgen.interventions import parse_assignments
-from cfgen.loading import CounterfactualModel, load, run_data
+from cfgen.loading import CounterfactualModel, load, run_data, run_folder
 
 EPILOG = """examples:
+  cfgen generate morphomnist-csali --do thickness=5                     a model that comes with cfgen, on its own examples
   cfgen generate runs/quickstart --do thickness=3 --do label=7          two counterfactuals of test images 0 to 4
   cfgen generate runs/quickstart --do thickness=3,label=7 --index 0-9   both changes at once
   cfgen generate runs/quickstart --do label=2 --images my.png --given label=3 --out cf/
@@ -38,13 +41,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", help="a run folder (runs/NAME or runs/NAME/001), a checkpoint or an exported model")
+    packaged = ", ".join(packaged_models()) or "none"
+    parser.add_argument(
+        "run",
+        help="a run folder (runs/NAME or runs/NAME/001), a checkpoint, an exported model, or a model that comes with "
+        f"cfgen by its name ({packaged})",
+    )
     parser.add_argument(
         "--do", action="append", required=True, metavar="ATTRIBUTE=VALUE[,...]",
         help="an intervention; commas join simultaneous ones, and each --do makes one counterfactual",
     )  # fmt: skip
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--index", default="0-4", help="which test images of the run's data, e.g. 3 or 0-9 or 1,5,7")
+    source.add_argument(
+        "--index", default="0-4",
+        help="which test images of the run's data, or which of an exported model's examples, e.g. 3 or 0-9 or 1,5,7",
+    )  # fmt: skip
     source.add_argument("--images", nargs="+", metavar="FILE", help="image files of your own instead")
     parser.add_argument("--given", metavar="ATTRIBUTE=VALUE[,...]", help="what is true of your images, e.g. label=3")
     parser.add_argument("--seed", type=int, default=0, help="of noise that has to be drawn (default: 0)")
@@ -67,7 +78,7 @@ def generate(options: argparse.Namespace) -> None:
     else:
         if options.given:
             raise UserError("--given goes with --images: the attributes of the run's own images are known")
-        names, x, a = test_images(model, options.run, options.index)
+        names, x, a = known_images(model, options.run, options.index)
     results = [
         model.counterfactual(x, a, do, options.seed)
         for do in track(interventions, "generating", console=Console(stderr=True), transient=True)
@@ -107,18 +118,26 @@ def free_name(path: Path) -> Path:
     return candidate
 
 
-def test_images(model: CounterfactualModel, run: str, index: str) -> tuple[list[str], Tensor, dict[str, Any]]:
-    """Chosen images of the test split, with their attributes."""
-    data = run_data(run)
-    data.prepare_data()
-    data.setup("test")
-    images, columns = data.images("test"), data.columns("test")
-    rows = parse_index(index, len(images))
+def known_images(model: CounterfactualModel, run: str, index: str) -> tuple[list[str], Tensor, dict[str, Any]]:
+    """Chosen examples of an exported model that has some, else chosen images of the test split, with their attributes."""
+    examples = read_examples(run_folder(run), model.schema)
+    if examples is not None:
+        images, columns = examples
+        rows = parse_index(index, len(images), "examples with this model")
+        names = [f"example-{row}" for row in rows]
+        print(f"images: {len(rows)} of the {len(images)} examples that come with {run}")
+    else:
+        data = run_data(run)
+        data.prepare_data()
+        data.setup("test")
+        images, columns = data.images("test"), data.columns("test")
+        rows = parse_index(index, len(images), "test images")
+        names = [f"#{row}" for row in rows]
     chosen = torch.tensor(rows)
-    return [f"#{row}" for row in rows], model.images(images[chosen]), {name: c[chosen] for name, c in columns.items()}
+    return names, model.images(images[chosen]), {name: column[chosen] for name, column in columns.items()}
 
 
-def parse_index(text: str, size: int) -> list[int]:
+def parse_index(text: str, size: int, what: str) -> list[int]:
     """`0-3,7` -> [0, 1, 2, 3, 7]."""
     rows: list[int] = []
     for part in text.split(","):
@@ -127,7 +146,7 @@ def parse_index(text: str, size: int) -> list[int]:
             raise UserError(f"--index takes numbers and ranges like 0-9 or 1,5,7, not {text!r}")
         rows += range(int(first), int(last or first) + 1)
     if not rows or max(rows) >= size:
-        raise UserError(f"--index {text}: there are {size} test images, 0 to {size - 1}")
+        raise UserError(f"--index {text}: there are {size} {what}, 0 to {size - 1}")
     return rows
 
 

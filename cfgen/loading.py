@@ -1,4 +1,4 @@
-"""`cfgen.load`: a trained model from a run folder, a checkpoint or an exported folder, ready for counterfactuals."""
+"""`cfgen.load`: a trained model from a run, a checkpoint, an exported folder or cfgen itself, ready for counterfactuals."""
 
 from __future__ import annotations
 
@@ -14,14 +14,24 @@ import yaml
 from safetensors.torch import save
 from torch import Tensor
 
+from cfgen import checkpoints
 from cfgen.attributes import Categorical, Columns
-from cfgen.checkpoints import CARD, WEIGHTS, best_checkpoint, built, class_path, load_module
+from cfgen.checkpoints import CARD, WEIGHTS, best_checkpoint, built, class_path, load_module, located
 from cfgen.counterfactual import as_unit_float, counterfactuals
 from cfgen.errors import UserError
 from cfgen.runs import write_atomically
-from lightning_modules import Classifier, ImageMechanismModule
+from lightning_modules import AttributeReader, Classifier, ImageMechanismModule
 
-__all__ = ["CounterfactualModel", "Counterfactuals", "load", "load_classifier", "run_data", "run_folder"]
+__all__ = [
+    "CounterfactualModel",
+    "Counterfactuals",
+    "load",
+    "load_classifier",
+    "load_reader",
+    "results_folder",
+    "run_data",
+    "run_folder",
+]
 
 
 class Counterfactuals(NamedTuple):
@@ -112,7 +122,8 @@ class CounterfactualModel:
 
 
 def load(what: str | Path, device: str = "cpu") -> CounterfactualModel:
-    """Loads a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file or an exported folder."""
+    """Loads a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file, an exported folder, or
+    by its name a model that comes with cfgen."""
     return CounterfactualModel(load_module(what, ImageMechanismModule).to(device))  # type: ignore[type-abstract]  # only a bound
 
 
@@ -121,12 +132,23 @@ def load_classifier(what: str | Path, device: str = "cpu") -> Classifier:
     return load_module(what, Classifier).to(device).eval()
 
 
+def load_reader(what: str | Path, device: str = "cpu") -> AttributeReader:
+    """Loads a trained reader of attributes from its run folder or a checkpoint file."""
+    return load_module(what, AttributeReader).to(device).eval()
+
+
 def run_folder(what: str | Path) -> Path:
-    """The folder of a run, a checkpoint or an exported model: where its config is and its results go."""
-    path = Path(what)
+    """The folder of a run, a checkpoint, an exported or a packaged model: where its config is."""
+    path = located(what)
     if path.is_file():
         return path.parent
     return path if (path / CARD).is_file() else best_checkpoint(path).parent
+
+
+def results_folder(what: str | Path) -> Path:
+    """Where what is found out about a model goes: beside it, or to `runs` for a packaged one, for that stays as installed."""
+    folder = run_folder(what)
+    return Path("runs") / folder.name if folder.parent == checkpoints.PACKAGED else folder
 
 
 def run_data(what: str | Path) -> Any:

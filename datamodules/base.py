@@ -100,6 +100,15 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
         """The splits `train`, `val` and `test`; prepares them first where `prepare_data` did not."""
 
     @property
+    def about(self) -> str:
+        """What the images are, for the card of a model that was trained on them; nothing by default."""
+        return ""
+
+    def shareable(self) -> AttributeDataModule | None:
+        """A set with these attributes whose images may be given away with a model; by default there is none."""
+        return None
+
+    @property
     def scm_spec(self) -> dict[str, Any]:
         """The Attribute-SCM as plain values: `attributes`, `edges` and `mechanisms`."""
         return {

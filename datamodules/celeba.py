@@ -86,6 +86,10 @@ class CelebA(AttributeDataModule):
         self.flip = flip
         self._names: dict[str, list[str]] = {}
 
+    @property
+    def about(self) -> str:
+        return "CelebA: photographs of celebrities, for research that is not commercial; attributes are annotators' opinions."
+
     def folder(self) -> Path:
         """The folder that is read."""
         return find_folder(self.data_dir)

