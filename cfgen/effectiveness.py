@@ -58,8 +58,9 @@ def compare(
     seed: int = 0,
     share: tuple[int, int] = (0, 1),
     batch_size: int = 250,
+    values: int = 1,
 ) -> Iterator[Comparison]:
-    """Every measurable attribute j under every do(k), a batch at a time, for values of k drawn with `seed`.
+    """Every measurable attribute j under every do(k), a batch at a time, for `values` values of k drawn with `seed`.
 
     Under do(k) the attributes that should move are compared with their new value, the others with their old one.  The
     interventions `floor` (real images against their own labels: the measure's own error) and `untouched` (real images
@@ -69,23 +70,23 @@ def compare(
     device = scm.schema.low.device
     columns = {name: column.to(device) for name, column in columns.items()}
     names = measurable(scm.schema)
-    a, requested = scm.schema.encode(columns), requested_values(columns, scm.schema, seed)
-    counterfactual = {
-        k: scm.counterfactual_vector(a, {k: requested[k]}, torch.Generator(device).manual_seed(seed)) for k in names
-    }
-    targets = {"floor": columns, "untouched": requested}
-    targets |= {f"do({k})": scm.schema.decode(a_c) for k, a_c in counterfactual.items()}
+    a = scm.schema.encode(columns)
+    rounds = [requested_values(columns, scm.schema, seed * values + number) for number in range(values)]
+    counterfactual = [
+        (k, scm.counterfactual_vector(a, {k: requested[k]}, torch.Generator(device).manual_seed(seed)))
+        for requested in rounds
+        for k in names
+    ]
     mine = torch.arange(share[0], len(x), share[1])
     for rows in mine.split(batch_size):
         images = as_unit_float(x[rows]).to(device)
-        measured = {"floor": measured_columns(images, names)}
-        measured["untouched"] = measured["floor"]
+        real = measured_columns(images, names)
+        for intervention, target in (("floor", columns), ("untouched", rounds[0])):
+            yield from (Comparison(intervention, j, real[j], target[j][rows]) for j in names)
         z = mechanism.abduct(images, a[rows])
-        for k, a_c in counterfactual.items():
-            measured[f"do({k})"] = measured_columns(mechanism.decode(z, a_c[rows]), names)
-        for intervention, found in measured.items():
-            for j in names:
-                yield Comparison(intervention, j, found[j], targets[intervention][j][rows])
+        for k, a_c in counterfactual:
+            found, target = measured_columns(mechanism.decode(z, a_c[rows]), names), scm.schema.decode(a_c[rows])
+            yield from (Comparison(f"do({k})", j, found[j], target[j]) for j in names)
 
 
 def median_abs_errors(comparisons: Iterator[Comparison]) -> dict[tuple[str, str], MedianAbsError]:

@@ -1,136 +1,248 @@
-"""`python -m cfgen.evaluate RUN`: scores a run on its whole test split, on one device, with a seed."""
+"""`python -m cfgen.evaluate RUN [RUN ...]`: scores runs on their whole test split, on one device, with a seed."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from torch import Tensor
 
 from cfgen import figures
-from cfgen.attributes import Binary
+from cfgen.audit import count, default_label
+from cfgen.audit_folder import png, write
+from cfgen.checkpoints import load_module
 from cfgen.cli import one_line_errors
-from cfgen.effectiveness import Comparison, compare, measurable, median_abs_errors
-from cfgen.evaluation import cycles, label_accuracy, true_counterfactual_errors
+from cfgen.effectiveness import Comparison, measurable
+from cfgen.errors import UserError
+from cfgen.evaluation import (
+    Score,
+    Scores,
+    commutativity,
+    cycles,
+    label_accuracy,
+    measured,
+    minimality,
+    predicted,
+    reversibility,
+    true_counterfactual_errors,
+)  # fmt: skip
 from cfgen.evaluation.batches import BATCH
+from cfgen.evaluation.classifier_bias import audited, bias_values, require_binary
+from cfgen.evaluation.comparison import comparison_csv, comparison_html, comparison_markdown
+from cfgen.evaluation.label_accuracy import label_name
+from cfgen.evaluation.pictures import answer_figures, first_images, misclassified, run_figures
+from cfgen.evaluation.predicted import ReadsAttributes, common_attributes
+from cfgen.evaluation.report import as_csv, as_json, show
+from cfgen.evaluation.scores import over_seeds
+from cfgen.evaluation.subject import Subject, require_finished, subjects
 from cfgen.evaluation.truth import KnowsTruth
-from cfgen.loading import CounterfactualModel, load, load_classifier, run_data, run_folder
+from cfgen.loading import load_classifier
 from cfgen.metrics.fid import FID, fids
 from cfgen.networks.features import feature_network, network_name
-from cfgen.runs import write_atomically
+from cfgen.runs import new_run_folder
+from lightning_modules import AttributeReader, Classifier
+
+EPILOG = """examples:
+  cfgen evaluate runs/quickstart                                              scores and figures, into the run's folder
+  cfgen evaluate runs/morphomnist_ali --classifier runs/morphomnist_classifier --predictor runs/morphomnist_reader
+  cfgen evaluate runs/faces_ali runs/faces_styleali runs/faces_csali --fid inception       and a comparison of the three
+"""
+ABLATION = 10  # images of the comparison's figure
+
+
+@dataclass(frozen=True)
+class Judges:
+    """What scores besides the data: a classifier, a predictor of attributes, a network's features; each where given.
+
+    `values` is how many values of an attribute morphometry asks each image for.
+    """
+
+    classifier: Classifier | None
+    predictor: ReadsAttributes | None
+    fid: tuple[str, FID] | None
+    values: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="cfgen evaluate",
-        description="Scores a run on its test split: median absolute errors (Table 1) where attributes can be measured, distance "
-        "from the true counterfactuals where they are known, reconstruction and FID (Table 2), label counterfactuals.",
-    )
-    parser.add_argument("run", help="a run folder, a checkpoint or an exported model")
-    parser.add_argument("--classifier", help="a classifier's run that judges label counterfactuals (Appendix G)")
-    parser.add_argument(
-        "--fid",
-        metavar="NETWORK",
-        help="also the FID of generated images: inception, efficientnet_lite0 or module:callable",
-    )
-    parser.add_argument("--split", choices=["test", "val"], default="test", help="val while you choose settings")
-    parser.add_argument("--images", type=int, help="the first so many images only; all by default")
-    parser.add_argument("--seed", type=int, default=0, help="of the values asked for (default: 0)")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     return one_line_errors(lambda: evaluate(options))
 
 
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cfgen evaluate",
+        description="Scores runs on their test split: effectiveness (Table 1), reconstruction and FID (Table 2), composition, "
+        "reversibility, commutativity and minimality, and the distance from the true counterfactuals where they are known. "
+        "Writes metrics.json, a CSV and figures into each run's folder; of several runs also a comparison.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="a run folder, a checkpoint or an exported model; several are compared")
+    add("--classifier", metavar="RUN",
+        help="a classifier's run: of labels, it judges label counterfactuals (Appendix G); of yes or no, its bias under every "
+        "binary attribute is measured (Eq. 5)")  # fmt: skip
+    add("--predictor", metavar="RUN", help="a run of AttributeReader, which reads the attributes off counterfactuals")
+    add("--fid", metavar="NETWORK",
+        help="also the FID of generated images: inception, efficientnet_lite0 or module:callable")  # fmt: skip
+    add("--split", choices=["test", "val"], default="test", help="val while you choose settings")
+    add("--images", type=count, metavar="N", help="the first N images only; all by default")
+    add("--seed", type=int, default=0, help="of the values asked for and of all noise (default: 0)")
+    add("--seeds", type=count, default=1, metavar="N",
+        help="repeat with N seeds from --seed on; values are then means over seeds (default: 1)")  # fmt: skip
+    add("--values", type=count, default=1, metavar="N",
+        help="ask each image for N values of every attribute that is measured (default: 1; the paper asks for 100)")  # fmt: skip
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu, cuda, cuda:1, ...")
+    add("--out", metavar="DIR", help="a new folder for the comparison; by default the next free comparisons/NNN")
+    return parser
+
+
 def evaluate(options: argparse.Namespace) -> None:
-    model = load(options.run)
-    judge = load_classifier(options.classifier) if options.classifier else None
-    network = feature_network(options.fid) if options.fid else None
-    folder, data = run_folder(options.run), run_data(options.run)
-    data.prepare_data()
-    data.setup("test")
-    x = data.images(options.split)[: options.images]
-    columns = {name: column[: options.images] for name, column in data.columns(options.split).items()}
-    mechanism = model.module
-    metrics: dict[str, Any] = {}
-    written = []
-    if measurable(model.schema):
-        comparisons = measured(model, x, columns, options.seed)
-        errors = {key: metric.compute().item() for key, metric in median_abs_errors(iter(comparisons)).items()}
-        metrics |= {f"median_abs_error/{do}/{j}": value for (do, j), value in errors.items()}
-        written.append(folder / f"target_against_measured-{options.split}.png")
-        figures.target_against_measured(comparisons).savefig(written[-1], dpi=160)
-    if isinstance(data, KnowsTruth):
-        metrics |= from_truth(mechanism, data, options, x, columns)
-    metrics |= cycles(mechanism, x, columns, options.seed)
-    if judge is not None:
-        metrics |= label_accuracy(mechanism, judge, x, columns, options.seed)
-    if network is not None:
-        found = fids(FID(network), mechanism, model.scm, x, columns, seed=options.seed)
-        metrics |= {f"fid_{network_name(options.fid)}/{name}": value.item() for name, value in found.items()}
-    metrics |= {"images": len(x), "split": options.split, "seed": options.seed}
-    report(model, metrics)
-    text = json.dumps(metrics, indent=1)
-    written.insert(0, folder / ("metrics.json" if options.split == "test" else "metrics-val.json"))
-    write_atomically(written[0], lambda file: file.write(text.encode()))
-    print(f"wrote {' and '.join(map(str, written))}")
+    if options.out and len(options.runs) < 2:
+        raise UserError("--out is for the comparison of several runs; one run's results go into its own folder")
+    if options.out and Path(options.out).exists():
+        raise UserError(f"{options.out} exists already: --out takes a new folder")
+    require_device(options.device)
+    found = subjects(options.runs, options.split, options.images, options.device)
+    judges = load_judges(options, found)
+    seeds = range(options.seed, options.seed + options.seeds)
+    results = {subject.name: evaluate_run(subject, judges, seeds) for subject in found}
+    if len(found) > 1:
+        folder = Path(options.out) if options.out else new_run_folder(Path(), "comparisons")
+        compare_runs(folder, found, results, seeds)
 
 
-def measured(model: CounterfactualModel, x: Tensor, columns: dict[str, Tensor], seed: int) -> list[Comparison]:
-    kinds = len(measurable(model.schema))
-    total = -(-len(x) // BATCH) * kinds * (kinds + 2)  # every attribute under do(), floor, untouched
-    steps = compare(model.module, model.scm, x, columns, seed, batch_size=BATCH)
-    return list(shown(steps, "counterfactuals", total))
+def require_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"--device {device} cannot be used here ({str(error).splitlines()[0]})") from error
 
 
-def from_truth(mechanism: Any, data: Any, options: argparse.Namespace, x: Tensor, columns: Any) -> dict[str, float]:
-    binary = [attribute for attribute in mechanism.scm.schema.attributes.values() if isinstance(attribute, Binary)]
-    steps = true_counterfactual_errors(mechanism, data, options.split, x, columns, options.seed)
-    sums: dict[str, float] = {}
-    for part in shown(steps, "true counterfactuals", -(-len(x) // BATCH) * len(binary)):
-        for name, value in part.items():
-            sums[name] = sums.get(name, 0.0) + value / len(x)
-    return sums
+def load_judges(options: argparse.Namespace, found: Sequence[Subject]) -> Judges:
+    """Loads what was named, and refuses what cannot judge these runs before any of them is scored."""
+    model = found[0].model
+    for run in filter(None, (options.classifier, options.predictor)):
+        require_finished(run)
+    classifier = load_classifier(options.classifier, options.device) if options.classifier else None
+    predictor = load_module(options.predictor, AttributeReader) if options.predictor else None
+    for option, judge in (("--classifier", classifier), ("--predictor", predictor)):
+        if judge is not None and judge.image_shape != model.module.image_shape:
+            theirs, ours = judge.image_shape, model.module.image_shape
+            raise UserError(f"{option} sees images of shape {theirs}, and the run makes images of shape {ours}")
+    if classifier is not None and classifier.classes > 2:
+        label_name(model.schema, classifier.classes)
+    elif classifier is not None:
+        require_binary(model.schema)
+    if predictor is not None:
+        predictor = predictor.to(options.device).eval()
+        common_attributes(model.schema, predictor.schema)
+    fid = (network_name(options.fid), FID(feature_network(options.fid)).to(options.device)) if options.fid else None
+    return Judges(classifier, predictor, fid, options.values)
 
 
-def shown(steps: Iterable[Any], what: str, total: int) -> Iterable[Any]:
+def evaluate_run(subject: Subject, judges: Judges, seeds: range) -> dict[str, Score]:
+    """Scores a run with every seed, prints the scores and writes them; the figures are of the first seed."""
+    drawn: dict[str, Figure] = {}
+    scores = over_seeds([score(subject, judges, seed, drawn if seed == seeds[0] else None) for seed in seeds])
+    drawn |= dict(run_figures(subject))
+    several = {"seeds": len(seeds)} if len(seeds) > 1 else {}
+    several |= {"values": judges.values} if judges.values > 1 else {}
+    facts = {"images": len(subject.x), "split": subject.split, "seed": seeds[0], **several}
+    show(about(subject, seeds), subject.model.schema, scores)
+    test = subject.split == "test"
+    contents = {
+        "metrics.json" if test else f"metrics-{subject.split}.json": as_json(scores, facts).encode(),
+        f"metrics-{subject.split}.csv": as_csv(scores).encode(),  # metrics.csv is training's own
+    }
+    contents |= {f"{name}-{subject.split}.png": png(figure) for name, figure in drawn.items()}
+    write_all(subject.folder, contents)
+    return scores
+
+
+def score(subject: Subject, judges: Judges, seed: int, drawn: dict[str, Figure] | None) -> dict[str, Score]:
+    """All metrics of a run with one seed; where `drawn` is given, also the figures that come from the same computing."""
+    mechanism, x, columns = subject.model.module, subject.x, subject.columns
+    classifier, predictor, split = judges.classifier, judges.predictor, subject.split
+    scores, seen = Scores(), list[Comparison]()
+
+    def gather(title: str, metric: Callable[..., Iterator[dict[str, Tensor]]], *more: Any) -> None:
+        torch.manual_seed(seed)  # for mechanisms that draw their state
+        for part in shown(metric(mechanism, *more, x, columns, seed), title, -(-len(x) // BATCH)):
+            scores.add(part)
+
+    if measurable(subject.model.schema):
+        gather("effectiveness, measured", measured, judges.values, seen)
+    if predictor is not None:
+        gather("effectiveness, predicted", predicted, predictor)
+    if classifier is not None and classifier.classes > 2:
+        gather("label accuracy", label_accuracy, classifier)
+    if isinstance(subject.data, KnowsTruth):
+        gather("true counterfactuals", true_counterfactual_errors, subject.data, split)
+    gather("composition", cycles)
+    gather("reversibility", reversibility)
+    gather("commutativity", commutativity)
+    gather("minimality", minimality, subject.data, split)
+    audit = None
+    if classifier is not None and classifier.classes == 2:
+        audit = audited(subject, classifier, seed)
+        scores.add(bias_values(audit.scores, audit.plan))
+    if drawn is not None:
+        if seen:
+            drawn["target_against_measured"] = figures.target_against_measured(seen)
+        if audit is not None:
+            drawn |= dict(answer_figures(audit, default_label(subject.data, None)))
+        elif classifier is not None:
+            right = scores[f"accuracy/do({label_name(subject.model.schema, classifier.classes)})"]
+            if (figure := misclassified(subject, classifier, right, seed)) is not None:
+                drawn["misclassified_labels"] = figure
+    found = scores.summary()
+    if judges.fid is not None:
+        name, metric = judges.fid
+        with Console(stderr=True).status("FID"):
+            distances = fids(metric, mechanism, subject.model.scm, x, columns, seed=seed)
+        found |= {f"fid_{name}/{kind}": Score(value.item(), torch.nan, len(x)) for kind, value in distances.items()}
+    return found
+
+
+def shown(steps: Iterator[Any], what: str, total: int) -> Any:
     return track(steps, what, total=total, console=Console(stderr=True), transient=True)
 
 
-def report(model: CounterfactualModel, metrics: dict[str, Any]) -> None:
-    about = f"{metrics['images']:,} {metrics['split']} images, seed {metrics['seed']}"
-    names = measurable(model.schema)
-    if names:
-        rows = [*(f"do({k})" for k in names), "untouched", "floor"]
-        table = {do: [f"{metrics[f'median_abs_error/{do}/{j}']:.3f}" for j in names] for do in rows}
-        show(f"Median absolute error, {about}", names, table)
-    known = [name for name in model.schema.names if f"true_error/do({name})" in metrics]
-    if known:
-        kinds = {
-            "do": "counterfactual",
-            "effect": "its change",
-            "untouched": "doing nothing",
-            "changed": "share changed",
-        }
-        table = {k: [f"{metrics[f'true_error/{kind}({k})']:.3f}" for kind in kinds] for k in known}
-        show(f"Distance from the true counterfactual (0 to 255), {about}", list(kinds.values()), table)
-    for name, value in metrics.items():
-        if isinstance(value, float) and not name.startswith(("median", "true_error")):
-            print(f"{name:28s} {value:.5f}")
+def compare_runs(folder: Path, found: Sequence[Subject], results: dict[str, dict[str, Score]], seeds: range) -> None:
+    """The comparison's folder: tables, and the reconstructions of the same images by every run (Appendix K)."""
+    x, a = first_images(found[0], ABLATION)
+    ablation = figures.ablation_rows({subject.name: subject.model.module for subject in found}, x, a)
+    title, schema, picture = f"{len(found)} runs, {about(found[0], seeds)}", found[0].model.schema, png(ablation)
+    contents = {
+        "ablation.png": picture,
+        "comparison.csv": comparison_csv(results).encode(),
+        "comparison.md": comparison_markdown(title, results, schema).encode(),
+        "comparison.html": comparison_html(title, results, schema, picture).encode(),
+    }
+    write_all(folder, contents)
 
 
-def show(title: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> None:
-    table = Table(title=title)
-    table.add_column("", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right")
-    for name, cells in rows.items():
-        table.add_row(name, *cells, style="dim" if name in ("untouched", "floor") else "")
-    Console().print(table)
+def about(subject: Subject, seeds: range) -> str:
+    drawn = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+    return f"{len(subject.x):,} {subject.split} images, {drawn}"
+
+
+def write_all(folder: Path, contents: dict[str, bytes]) -> None:
+    try:
+        for name, content in contents.items():
+            write(folder / name, content)
+    except OSError as error:
+        raise UserError(f"cannot write {folder}: {error.strerror or error}") from error
+    print(f"wrote {', '.join(contents)} into {folder}")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from cfgen.attributes import Continuous, Schema
+from cfgen.attributes import Binary, Continuous, Schema
 from cfgen.counterfactual import ImageMechanism, State
 from cfgen.effectiveness import Comparison
+from cfgen.metrics import MedianAbsError
 from cfgen.scm import AttributeSCM
 
-__all__ = ["counterfactual_grid", "image_grid", "interpolations", "reconstructions", "target_against_measured"]
+__all__ = [
+    "ablation_rows",
+    "counterfactual_grid",
+    "counterfactual_rows",
+    "image_grid",
+    "interpolations",
+    "misclassified_labels",
+    "reconstructions",
+    "target_against_measured",
+]
 
 CELL = 0.62  # inches an image
 
@@ -33,32 +43,34 @@ def image_grid(
     margin = 0.09 * max(map(len, rows), default=0)
     under = 0.14 * max((caption.count("\n") + 1 for line in captions for caption in line if caption), default=0)
     above = 0.2 * (max((name.count("\n") + 1 for name in columns), default=0) + bool(title))
-    figure = Figure(figsize=(margin + width * cell, above + height * (cell + under) + 0.05))
-    total_width, total_height = figure.get_size_inches()
+    total_width, total_height = margin + width * cell, above + height * (cell + under) + 0.05
+    figure = Figure(figsize=(total_width, total_height))
+    # one pair of axes in inches for all: a pair for each image takes ten times as long
+    axes = figure.add_axes((0, 0, 1, 1))
     for i, line in enumerate(images):
+        top = total_height - above - i * (cell + under)
         for j, image in enumerate(line):
-            bottom = total_height - above - (i + 1) * (cell + under) + under
-            box = ((margin + j * cell + 0.02) / total_width, bottom / total_height)
-            axes = figure.add_axes((*box, (cell - 0.04) / total_width, (cell - 0.04) / total_height))
-            draw_image(axes, image)
+            left = margin + j * cell
+            draw_image(axes, image, (left + 0.02, top - cell + 0.02), cell - 0.04)
             if i == 0 and columns:
-                axes.set_title(columns[j], fontsize=7, pad=3)
+                axes.text(left + cell / 2, top + 0.02, columns[j], fontsize=7, ha="center", va="bottom")
             if j == 0 and rows:
-                axes.set_ylabel(rows[i], fontsize=7, rotation=0, ha="right", va="center", labelpad=4)
+                axes.text(left - 0.04, top - cell / 2, rows[i], fontsize=7, ha="right", va="center")
             if captions:
-                axes.set_xlabel(captions[i][j], fontsize=6, labelpad=2)
+                axes.text(left + cell / 2, top - cell - 0.01, captions[i][j], fontsize=6, ha="center", va="top")
+    axes.set(xlim=(0, total_width), ylim=(0, total_height))
+    axes.axis("off")
     if title:
         figure.suptitle(title, fontsize=8, y=1 - 0.05 / total_height, va="top")
     return figure
 
 
-def draw_image(axes: Axes, image: Tensor) -> None:
+def draw_image(axes: Axes, image: Tensor, corner: tuple[float, float], size: float) -> None:
+    """An image with its lower left corner there, its longer side of that size."""
     pixels = image.detach().float().clamp(0, 1).cpu().permute(1, 2, 0).squeeze(-1).numpy()
-    axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for side in axes.spines.values():
-        side.set_visible(False)
+    height, width = (size * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
+    box = (corner[0], corner[0] + width, corner[1], corner[1] + height)
+    axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, interpolation="nearest", extent=box, aspect="auto")
 
 
 @torch.inference_mode()
@@ -115,6 +127,43 @@ def counterfactual_grid(
     return image_grid(lines, ["real", *heads], ["", *(describe(down).replace("\n", " ") for down in downs[1:])])
 
 
+@torch.inference_mode()
+def counterfactual_rows(mechanism: ImageMechanism, scm: AttributeSCM, x: Tensor, a: Tensor) -> Figure:
+    """Fig. 5, Appendix J: images, their reconstructions, and counterfactuals with each binary attribute the other way.
+
+    A caption says which way.
+    """
+    names = [name for name, attribute in scm.schema.attributes.items() if isinstance(attribute, Binary)]
+    own = scm.schema.decode(a)
+    z = mechanism.abduct(x, a)
+    columns = [x, mechanism.decode(z, a)]
+    columns += [mechanism.decode(z, scm.counterfactual_vector(a, {name: 1 - own[name]})) for name in names]
+    ways = [["" for _ in x]] * 2 + [["without" if value else "with" for value in own[name].tolist()] for name in names]
+    heads = ["real", "recon-\nstructed", *(name.replace("_", "\n") for name in names)]
+    return image_grid(list(zip(*columns, strict=True)), heads, captions=list(zip(*ways, strict=True)), cell=0.8)
+
+
+@torch.inference_mode()
+def ablation_rows(models: Mapping[str, ImageMechanism], x: Tensor, a: Tensor) -> Figure:
+    """Appendix K: real images, and below them the reconstructions of one model after another."""
+    reconstructed = [list(mechanism.decode(mechanism.abduct(x, a), a)) for mechanism in models.values()]
+    return image_grid([list(x), *reconstructed], rows=["real", *models], cell=0.8)
+
+
+def misclassified_labels(
+    real: Tensor, x_c: Tensor, own: Sequence[Any], asked: Sequence[Any], read: Sequence[Any], columns: int = 8
+) -> Figure:
+    """Appendix G: counterfactuals in which a classifier reads another label than was asked for, below the real images."""
+    lines: list[list[Tensor]] = []
+    captions: list[list[str]] = []
+    for start in range(0, len(real), columns):
+        part = slice(start, start + columns)
+        lines += [list(real[part]), list(x_c[part])]
+        captions.append([str(label) for label in own[part]])
+        captions.append([f"asked {a}, read {r}" for a, r in zip(asked[part], read[part], strict=True)])
+    return image_grid(lines, rows=["real", "counterfactual"] * (len(lines) // 2), captions=captions, cell=0.9)
+
+
 def within(schema: Schema, name: str, value: Any) -> Any:
     """A value of a continuous attribute moved into its range; any other value as it is."""
     if not isinstance(schema[name], Continuous):
@@ -144,8 +193,9 @@ def target_against_measured(comparisons: Iterable[Comparison]) -> Figure:
         axes.scatter(target, measured, color="tab:blue", alpha=0.5, label="counterfactuals", **looks)
         line = [target.min().item(), target.max().item()]
         axes.plot(line, line, color="0.2", linewidth=0.8)
-        error = (measured - target).abs().nanmedian().item()
-        axes.set_title(f"do({name})   median error {error:.3g}", fontsize=9)
+        error = MedianAbsError()
+        error.update(measured, target)
+        axes.set_title(f"do({name})   median error {error.compute().item():.3g}", fontsize=9)
         axes.set_xlabel("target")
         axes.set_ylabel("measured" if index == 0 else "")
         if index == 0:

@@ -70,6 +70,18 @@ def test_shares_together_are_the_whole(digits):
         torch.testing.assert_close(together, torch.cat(metric.errors).sort().values)
 
 
+def test_several_values_are_several_askings(digits):
+    """Each value is asked as one seed after the other would, and real images count once."""
+    painter = Painter(digits[0].schema)
+    several = median_abs_errors(compare(painter, *digits, seed=1, values=3))
+    single = [median_abs_errors(compare(painter, *digits, seed=seed)) for seed in (3, 4, 5)]
+    for name in ("thickness", "intensity", "slant"):
+        key = f"do({name})", name
+        together = torch.cat([error for metrics in single for error in metrics[key].errors])
+        torch.testing.assert_close(torch.cat(several[key].errors), together)
+        assert sum(map(len, several["floor", name].errors)) == len(digits[1])
+
+
 def test_requested_values_stay_in_the_models_range():
     schema = Schema({"thickness": {"kind": "continuous", "low": 1.0, "high": 3.0}})
     values = requested_values({"thickness": torch.tensor([0.0, 2.0, 9.0])}, schema, seed=0)["thickness"]

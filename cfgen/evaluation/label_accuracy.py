@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
-from cfgen.attributes import Categorical, Columns
+from cfgen.attributes import Categorical, Columns, Schema
 from cfgen.errors import UserError
+from cfgen.evaluation.asked import asked_values, asked_vectors
 from cfgen.evaluation.batches import batches
 from lightning_modules import Classifier, ImageMechanismModule
 
-__all__ = ["label_accuracy"]
+__all__ = ["label_accuracy", "label_name"]
+
+
+def label_name(schema: Schema, classes: int) -> str:
+    """The one categorical attribute, which a classifier of so many classes judges."""
+    names = [name for name, attribute in schema.attributes.items() if isinstance(attribute, Categorical)]
+    if len(names) != 1:
+        raise UserError(
+            f"--classifier has {classes} classes and judges the one categorical attribute of a run; this run has "
+            f"{len(names) or 'none'} ({', '.join(schema.names)})"
+        )
+    if schema[names[0]].size != classes:
+        raise UserError(f"--classifier has {classes} classes, and {names[0]} has {schema[names[0]].size} values")
+    return names[0]
 
 
 @torch.inference_mode()
 def label_accuracy(
     mechanism: ImageMechanismModule, judge: Classifier, x: Tensor, columns: Columns, seed: int = 0
-) -> dict[str, float]:
-    """The share of counterfactuals in which the judge sees the label asked for, each image asked for another than its own.
+) -> Iterator[dict[str, Tensor]]:
+    """For each image, asked for another label than its own: 1 where the judge sees the label asked for on x_c, else 0.
 
-    Beside it the share of real images in which it sees their own: what the judge itself can do.
+    `accuracy/do(label)` is that; `accuracy/real images` the same of x and its own label: what the judge itself can do.
     """
     schema = mechanism.scm.schema
-    names = [name for name, attribute in schema.attributes.items() if isinstance(attribute, Categorical)]
-    if len(names) != 1:
-        raise UserError(
-            "--classifier judges the one categorical attribute of a run; this run has another number of them"
-        )
-    (name,) = names
-    values = schema[name].size
-    own = columns[name].long()
-    generator = torch.Generator().manual_seed(seed)
-    asked = (own + torch.randint(1, values, (len(x),), generator=generator)) % values
-    right = on_real = 0
+    name = label_name(schema, judge.classes)
+    own, asked = columns[name].long(), asked_values(columns, schema, seed)[name].long()
+    a_c = asked_vectors(mechanism.scm, columns, seed)[name]
     for rows, images, a in batches(schema, x, columns):
-        a_c = mechanism.scm.counterfactual_vector(a, {name: asked[rows]})
-        x_c = mechanism.decode(mechanism.abduct(images, a), a_c)
-        right += int((judge.predict(x_c) == asked[rows]).sum())
-        on_real += int((judge.predict(images) == own[rows]).sum())
-    return {f"accuracy/do({name})": right / len(x), "accuracy/real images": on_real / len(x)}
+        x_c = mechanism.decode(mechanism.abduct(images, a), a_c[rows])
+        yield {
+            f"accuracy/do({name})": (judge.predict(x_c).cpu() == asked[rows].cpu()).float(),
+            "accuracy/real images": (judge.predict(images).cpu() == own[rows].cpu()).float(),
+        }

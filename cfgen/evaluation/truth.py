@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from cfgen.attributes import Binary, Columns, Schema
-from cfgen.evaluation.batches import batches
+from cfgen.counterfactual import as_unit_float
+from cfgen.evaluation.batches import batches, levels_apart
 from lightning_modules import ImageMechanismModule
 
 __all__ = ["KnowsTruth", "true_counterfactual_errors", "true_images"]
@@ -34,8 +35,8 @@ def true_images(data: KnowsTruth, schema: Schema, split: str, rows: Tensor, do: 
 @torch.inference_mode()
 def true_counterfactual_errors(
     mechanism: ImageMechanismModule, data: KnowsTruth, split: str, x: Tensor, columns: Columns, seed: int = 0
-) -> Iterator[dict[str, float]]:
-    """For each binary attribute k and a batch at a time, sums over images under do(k = the other value):
+) -> Iterator[dict[str, Tensor]]:
+    """For each image and binary attribute k under do(k = the other value):
 
     `true_error/do(k)`: mean |x_c - truth| of pixels in 0..255;
     `true_error/effect(k)`: mean |(x_c - x_r) - (truth - x)|, the error of the change alone, whatever the reconstruction lost;
@@ -43,29 +44,26 @@ def true_counterfactual_errors(
     `true_error/changed(k)`: of the pixels that truly change (by more than 8 levels), the share whose x_c is nearer to the
     truth than to the image left as it is: 1 changes all that should change, 0 nothing.
 
-    Divide by the number of images.  x_c is the model's alone: what follows from k is what its own SCM says.
+    x_c is the model's alone: what follows from k is what its own SCM says.
     """
     scm = mechanism.scm
+    device = scm.schema.low.device
     binary = [name for name, attribute in scm.schema.attributes.items() if isinstance(attribute, Binary)]
     for rows, images, a in batches(scm.schema, x, columns):
         z = mechanism.abduct(images, a)
-        untouched, x_r = 255 * images, 255 * mechanism.decode(z, a)
+        x_r = mechanism.decode(z, a)
+        part: dict[str, Tensor] = {}
         for name in binary:
             other = 1 - columns[name][rows]
-            a_c = scm.counterfactual_vector(a, {name: other}, torch.Generator().manual_seed(seed))
-            truth = true_images(data, scm.schema, split, rows, {name: other}).float()
-            x_c = 255 * mechanism.decode(z, a_c)
-            moves = (truth - untouched).abs() > 8
-            nearer = ((x_c - truth).abs() < (x_c - untouched).abs()) & moves
-            share = nearer.flatten(1).sum(dim=1) / moves.flatten(1).sum(dim=1).clamp(min=1)
-            yield {
-                f"true_error/do({name})": per_image((x_c - truth).abs()),
-                f"true_error/effect({name})": per_image(((x_c - x_r) - (truth - untouched)).abs()),
-                f"true_error/untouched({name})": per_image((untouched - truth).abs()),
-                f"true_error/changed({name})": share.sum().item(),
+            a_c = scm.counterfactual_vector(a, {name: other}, torch.Generator(device).manual_seed(seed))
+            truth = as_unit_float(true_images(data, scm.schema, split, rows, {name: other})).to(device)
+            x_c = mechanism.decode(z, a_c)
+            moves = (truth - images).abs() > 8.5 / 255  # of whole levels, whatever the rounding
+            nearer = ((x_c - truth).abs() < (x_c - images).abs()) & moves
+            part |= {
+                f"true_error/do({name})": levels_apart(x_c, truth),
+                f"true_error/effect({name})": levels_apart(x_c - x_r, truth - images),
+                f"true_error/untouched({name})": levels_apart(images, truth),
+                f"true_error/changed({name})": nearer.flatten(1).sum(dim=1) / moves.flatten(1).sum(dim=1).clamp(min=1),
             }
-
-
-def per_image(errors: Tensor) -> float:
-    """Means over each image, added up."""
-    return errors.flatten(1).mean(dim=1).sum().item()
+        yield part
