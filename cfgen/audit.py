@@ -67,6 +67,9 @@ def parser() -> argparse.ArgumentParser:
         help="binary attributes to rank by importance: all (the default), none, or names joined by commas")  # fmt: skip
     add("--explain_images", type=count, default=1000, metavar="N",
         help="rank them on the first N images (default: 1000): each attribute costs one more image made for each")  # fmt: skip
+    add("--keep_residual", action="store_true",
+        help="add what the reconstruction lost to every image made: the base image is then the image itself, and a generator "
+        "that blurs is closer to the truth")  # fmt: skip
     reading = parser.add_argument_group("what the classifier takes and returns")
     add = reading.add_argument
     add("--resize", type=size, metavar="H[xW]", help="pixels it takes; the generator's own by default")
@@ -103,7 +106,10 @@ def audit(options: argparse.Namespace, command: str) -> None:
     cohorts = {text: cohort(schema, parse_assignments(text)) for text in options.among}
     if not 0 < options.threshold < 1:
         raise UserError(f"--threshold is a probability between 0 and 1, not {options.threshold}")
-    plan = Plan(do, explained(schema, options.explain), options.explain_images, options.seed, options.batch_size)
+    plan = Plan(
+        do, explained(schema, options.explain), options.explain_images, options.seed, options.batch_size,
+        options.keep_residual,
+    )  # fmt: skip
     classifier = ExternalClassifier(
         load_network(options.classifier), options.resize, options.mean, options.std, options.layout, options.output,
         options.positive,

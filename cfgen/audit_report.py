@@ -91,11 +91,17 @@ def named(among: str) -> str:
     return "All images" if among == EVERYONE else f"Only images with {' and '.join(among.split(','))}"
 
 
+def base_images(plan: Plan) -> str:
+    if plan.keep_residual:
+        return "the images themselves: what the generator's reconstruction loses is added to every image it makes"
+    return "the generator's reconstructions"
+
+
 def bias_section(report: Report) -> str:
     label = escape(report.label)
     text = (
         f"<p>The classifier says “{label}” where its probability is above {report.threshold:g}. Each line compares its answer "
-        "for base images (the generator's reconstructions) with its answer for the same images changed in one way. Bias is the "
+        f"for base images ({base_images(report.plan)}) with its answer for the same images changed in one way. Bias is the "
         "share of answers that turned to yes minus the share that turned to no: from -1 to 1. Equal shares cancel, so both "
         "stand beside it.</p>"
     )
@@ -193,9 +199,9 @@ def generator_section(report: Report) -> str:
     own = report.found.generator
     lines = [
         ("mean squared error of reconstructions, MSE(x, x_r)", f"{own['mse_x']:.5f}"),
-        ("same answer for an image and its reconstruction", share(own["agreement"])),
+        ("same answer for an image and its base image", share(own["agreement"])),
         ("answers yes, real images", share(own["positive_real"])),
-        ("answers yes, reconstructions", share(own["positive_base"])),
+        ("answers yes, base images", share(own["positive_base"])),
     ]
     for row in report.found.bias:
         if row.truth and row.among == EVERYONE:

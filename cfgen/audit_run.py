@@ -27,7 +27,8 @@ AFFINE: dict[str, Callable[[Tensor], Tensor]] = {"horizontal_flip": horizontal_f
 class Plan:
     """What is asked of the images: interventions by name, and binary attributes whose importance (Eq. 6) is wanted.
 
-    Importance is measured on the first `explain_images` images.
+    Importance is measured on the first `explain_images` images.  With `keep_residual`, what the generator loses of an image,
+    x - x_r, belongs to the image's state: it is added to every image made of it, and the base image is the image itself.
     """
 
     do: Mapping[str, Mapping[str, Any]]
@@ -35,14 +36,16 @@ class Plan:
     explain_images: int = 1000
     seed: int = 0
     batch_size: int = 100
+    keep_residual: bool = False
 
 
 @dataclass(frozen=True)
 class Scores:
     """One row an image, one column a question; NaN where the image was not asked.
 
-    Probabilities of the positive class: `real` (x), `base` (x_r), the names of AFFINE, `do/NAME` (x_c), `flip/ATTRIBUTE` (x_c
-    under do(ATTRIBUTE = the other value)) and, where the truth is known, `true/NAME` (the true counterfactual image).
+    Probabilities of the positive class: `real` (x), `base` (x_r, or x with `keep_residual`), the names of AFFINE, `do/NAME`
+    (x_c), `flip/ATTRIBUTE` (x_c under do(ATTRIBUTE = the other value)) and, where the truth is known, `true/NAME` (the true
+    counterfactual image).
     Mean errors of pixels: `mse` (x_r to x), `error/NAME` (|x_c - truth|) and `untouched/NAME` (|x - truth|).
     """
 
@@ -120,9 +123,10 @@ class Audit(pl.LightningModule):
     def answers(self, rows: Tensor) -> dict[str, Tensor]:
         """All columns of the table for these rows."""
         x, a, z = self.abduct(rows)
-        x_r = self.mechanism.decode(z, a)
-        answers = {"real": self.classifier(x), "base": self.classifier(x_r), "mse": (x_r - x).square().mean((1, 2, 3))}
-        answers |= {name: self.classifier(transform(x_r)) for name, transform in AFFINE.items()}
+        base = self.draw(z, a)
+        lost = z[1] if self.plan.keep_residual else x - base
+        answers = {"real": self.classifier(x), "base": self.classifier(base), "mse": lost.square().mean((1, 2, 3))}
+        answers |= {name: self.classifier(transform(base)) for name, transform in AFFINE.items()}
         for name, do in self.plan.do.items():
             changed = self.changed(name, rows)
             x_c = self.decode(z, rows, changed, do)
@@ -140,7 +144,15 @@ class Audit(pl.LightningModule):
         # a mechanism may draw its state: what it draws for a batch depends on the seed and the batch alone
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(self.plan.seed + int(rows[0]))
-            return x, a, self.mechanism.abduct(x, a)
+            z = self.mechanism.abduct(x, a)
+        return x, a, (z, x - self.mechanism.decode(z, a)) if self.plan.keep_residual else z
+
+    def draw(self, z: State, a: Tensor) -> Tensor:
+        """The images of states as `abduct` gives them."""
+        if not self.plan.keep_residual:
+            return self.mechanism.decode(z, a)
+        inner, lost = z
+        return (self.mechanism.decode(inner, a) + lost).clamp(0, 1)
 
     def changed(self, name: str, rows: Tensor) -> Tensor:
         """Which of the rows an intervention changes; the others have the values already, and are not counted."""
@@ -156,7 +168,7 @@ class Audit(pl.LightningModule):
         for name, slice_ in self.mechanism.scm.schema.slices.items():
             moved = values[name] != factual[name]  # what did not move keeps its very bits
             a_c[moved, slice_] = self.mechanism.scm.schema.encode_one(name, values[name])[moved]
-        return self.mechanism.decode(chosen_states(z, chosen.to(self.device)), a_c) if len(mine) else a_c.new_empty(0)
+        return self.draw(chosen_states(z, chosen.to(self.device)), a_c) if len(mine) else a_c.new_empty(0)
 
     def ask(self, images: Tensor) -> Tensor:
         return self.classifier(images) if len(images) else images.new_empty(0)
@@ -201,7 +213,7 @@ class Audit(pl.LightningModule):
         """The images of some rows under an intervention, made again."""
         x, a, z = self.abduct(rows)
         x_c = self.decode(z, rows, torch.ones(len(rows), dtype=torch.bool), self.plan.do[name])
-        return Triple(x, self.mechanism.decode(z, a), x_c)
+        return Triple(x, self.draw(z, a), x_c)
 
 
 def chosen_states(z: State, chosen: Tensor) -> State:

@@ -19,8 +19,8 @@ CAVEATS = (
     "what the causal graph makes follow from them, everything else about the image being kept.",
     "<b>They depend on the generator.</b> Where it draws an attribute too faintly, a bias looks smaller than it is; where it "
     "changes something else along with the attribute, the classifier's reaction to that is counted too. The comparison is with "
-    "reconstructions, not with the original images, so that only the intervention differs. Read the bias beside the "
-    "generator's own error.",
+    "base images, which the generator made too (or whose losses it was given back), so that only the intervention differs. "
+    "Read the bias beside the generator's own error.",
     "<b>They depend on the graph.</b> It was assumed, not discovered. With another graph an intervention means something else.",
     "<b>The interval covers the choice of images only</b>, not the errors of generator, graph or attribute labels. With many "
     "interventions, one in twenty intervals misses by chance.",
@@ -88,7 +88,7 @@ def quality_warning(found: Findings) -> str:
     if wrong <= max(0.05, largest):
         return ""
     return (
-        f"Be careful: for {share(wrong)} of the images the classifier's answer for the generator's reconstruction differs from "
+        f"Be careful: for {share(wrong)} of the images the classifier's answer for the generator's base image differs from "
         "its answer for the image itself. That is more than any bias found here, so the generator may not show what the "
         "classifier looks at."
     )

@@ -165,6 +165,35 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
     assert torch.__version__.startswith(facts["versions"]["torch"])
 
 
+def test_what_a_generator_loses_can_be_kept(run, data, here, capsys):
+    """A generator that loses some red but changes colours rightly: with the residual kept it is the exact one."""
+    import shifting
+
+    class Bluish(shifting.Shift):
+        def decode(self, z, a):
+            return super().decode(z, a) - torch.tensor([0.3, 0.0, 0.0])[:, None, None]
+
+    exact, classifier = shifting.Shift(data.scm_spec, data.image_shape), ExternalClassifier(shifting.reddish())
+    bluish = Bluish(data.scm_spec, data.image_shape)
+    images = Images(data.images("test"), data.columns("test"), "test")
+    found = []
+    for mechanism, keep in ((exact, True), (bluish, True), (bluish, False)):
+        mechanism.scm.fit(data.train_columns)
+        plan = Plan({"Young=0": {"Young": 0}}, ["Bangs"], keep_residual=keep)
+        auditor = Audit(mechanism, classifier, images, plan)
+        audit.quiet_trainer("cpu", "1").predict(auditor, return_predictions=False)
+        found.append(auditor)
+    best, kept, lost = (auditor.scores for auditor in found)
+    for name in ("base", "do/Young=0", "flip/Bangs"):
+        torch.testing.assert_close(kept[name], best[name], equal_nan=True)
+        assert not torch.allclose(lost[name], best[name], equal_nan=True)
+    assert torch.equal(kept["base"], kept["real"])
+    torch.testing.assert_close(kept["mse"], torch.full_like(kept["mse"], 0.03))  # its own error is told all the same
+    torch.testing.assert_close(found[1].examples("Young=0", torch.arange(3)).x_r, as_unit_float(images.x[:3]))
+    assert audit.main(options(run, "--images", "20", "--explain", "none", "--keep_residual", "--out", "kept")) == 0
+    assert "the images themselves: what" in (here / "kept" / "report.html").read_text()
+
+
 def test_audits_are_never_overwritten_and_can_be_repeated(run, here, capsys):
     few = ["--images", "20", "--explain", "none"]
     for _ in range(2):
