@@ -16,6 +16,7 @@ from rich.progress import track
 from torch import Tensor
 
 from cfgen import figures
+from cfgen.attributes import unknown_name
 from cfgen.audit import count, default_label
 from cfgen.audit_folder import png, write
 from cfgen.checkpoints import load_module
@@ -56,18 +57,20 @@ EPILOG = """examples:
   cfgen evaluate runs/faces_ali runs/faces_styleali runs/faces_csali --fid inception       and a comparison of the three
 """
 ABLATION = 10  # images of the comparison's figure
+METRICS = ("effectiveness", "labels", "bias", "truth", "cycles", "reversibility", "commutativity", "minimality")
 
 
 @dataclass(frozen=True)
 class Judges:
     """What scores besides the data: a classifier, a predictor of attributes, a network's features; each where given.
 
-    `values` is how many values of an attribute morphometry asks each image for.
+    `metrics` are those of METRICS that are wanted, `values` is how many values of an attribute morphometry asks each image for.
     """
 
     classifier: Classifier | None
     predictor: ReadsAttributes | None
     fid: tuple[str, FID] | None
+    metrics: Sequence[str]
     values: int
 
 
@@ -93,6 +96,9 @@ def parser() -> argparse.ArgumentParser:
     add("--predictor", metavar="RUN", help="a run of AttributeReader, which reads the attributes off counterfactuals")
     add("--fid", metavar="NETWORK",
         help="also the FID of generated images: inception, efficientnet_lite0 or module:callable")  # fmt: skip
+    add("--metrics", type=chosen_metrics, default=METRICS, metavar="NAME[,...]",
+        help=f"only these, of {', '.join(METRICS)} (default: all that apply; the last three take long where there are many "
+        "attributes)")  # fmt: skip
     add("--split", choices=["test", "val"], default="test", help="val while you choose settings")
     add("--images", type=count, metavar="N", help="the first N images only; all by default")
     add("--seed", type=int, default=0, help="of the values asked for and of all noise (default: 0)")
@@ -103,6 +109,14 @@ def parser() -> argparse.ArgumentParser:
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu, cuda, cuda:1, ...")
     add("--out", metavar="DIR", help="a new folder for the comparison; by default the next free comparisons/NNN")
     return parser
+
+
+def chosen_metrics(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in METRICS:
+            raise argparse.ArgumentTypeError(unknown_name("metric", name, METRICS))
+    return names
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -146,7 +160,7 @@ def load_judges(options: argparse.Namespace, found: Sequence[Subject]) -> Judges
         predictor = predictor.to(options.device).eval()
         common_attributes(model.schema, predictor.schema)
     fid = (network_name(options.fid), FID(feature_network(options.fid)).to(options.device)) if options.fid else None
-    return Judges(classifier, predictor, fid, options.values)
+    return Judges(classifier, predictor, fid, options.metrics, options.values)
 
 
 def evaluate_run(subject: Subject, judges: Judges, seeds: range) -> dict[str, Score]:
@@ -179,20 +193,26 @@ def score(subject: Subject, judges: Judges, seed: int, drawn: dict[str, Figure] 
         for part in shown(metric(mechanism, *more, x, columns, seed), title, -(-len(x) // BATCH)):
             scores.add(part)
 
-    if measurable(subject.model.schema):
+    wanted = judges.metrics
+    if "effectiveness" in wanted and measurable(subject.model.schema):
         gather("effectiveness, measured", measured, judges.values, seen)
-    if predictor is not None:
+    if "effectiveness" in wanted and predictor is not None:
         gather("effectiveness, predicted", predicted, predictor)
-    if classifier is not None and classifier.classes > 2:
+    labels = "labels" in wanted and classifier is not None and classifier.classes > 2
+    if labels:
         gather("label accuracy", label_accuracy, classifier)
-    if isinstance(subject.data, KnowsTruth):
+    if "truth" in wanted and isinstance(subject.data, KnowsTruth):
         gather("true counterfactuals", true_counterfactual_errors, subject.data, split)
-    gather("composition", cycles)
-    gather("reversibility", reversibility)
-    gather("commutativity", commutativity)
-    gather("minimality", minimality, subject.data, split)
+    if "cycles" in wanted:
+        gather("composition", cycles)
+    if "reversibility" in wanted:
+        gather("reversibility", reversibility)
+    if "commutativity" in wanted:
+        gather("commutativity", commutativity)
+    if "minimality" in wanted:
+        gather("minimality", minimality, subject.data, split)
     audit = None
-    if classifier is not None and classifier.classes == 2:
+    if "bias" in wanted and classifier is not None and classifier.classes == 2:
         audit = audited(subject, classifier, seed)
         scores.add(bias_values(audit.scores, audit.plan))
     if drawn is not None:
@@ -200,7 +220,7 @@ def score(subject: Subject, judges: Judges, seed: int, drawn: dict[str, Figure] 
             drawn["target_against_measured"] = figures.target_against_measured(seen)
         if audit is not None:
             drawn |= dict(answer_figures(audit, default_label(subject.data, None)))
-        elif classifier is not None:
+        if labels and classifier is not None:
             right = scores[f"accuracy/do({label_name(subject.model.schema, classifier.classes)})"]
             if (figure := misclassified(subject, classifier, right, seed)) is not None:
                 drawn["misclassified_labels"] = figure

@@ -103,6 +103,22 @@ def test_validation_split_does_not_overwrite_test_scores(run):
     assert not (run / "metrics.json").exists()
 
 
+def test_only_what_is_wanted_as_often_as_wanted(run, capsys):
+    assert evaluate.main([str(run), "--images", "12", "--metrics", "effectiveness,cycles", "--values", "3"]) == 0
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics["values"] == 3
+    assert {name.split("/")[0] for name in metrics["standard_errors"]} == {
+        "median_abs_error", "mse_x", "mae_z", "composition_l1",
+    }  # fmt: skip
+    counted = {line["name"]: line["n"] for line in csv.DictReader((run / "metrics-test.csv").open())}
+    assert counted["median_abs_error/do(slant)/slant"] == "36"
+    assert counted["median_abs_error/floor/slant"] == counted["mse_x"] == "12"
+    with pytest.raises(SystemExit) as stopped:
+        evaluate.main([str(run), "--metrics", "cycle"])
+    assert stopped.value.code == 2
+    assert "unknown metric 'cycle'. Did you mean 'cycles'?" in capsys.readouterr().err
+
+
 def test_over_seeds_is_the_mean_of_single_seeds(run):
     found = []
     for options in (["--seed", "4"], ["--seed", "5"], ["--seed", "4", "--seeds", "2"]):
