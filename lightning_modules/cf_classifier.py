@@ -23,9 +23,10 @@ class CFClassifier(Classifier):
     Each image meets one of the interventions, drawn anew every time: on average that is Eq. 7's second term over all of
     them, at the price of one.  An image that is so already has x_c = x_r and adds nothing.
 
-    The second term is taken of the classifier as it will be used, without dropout and with the statistics that batch norm
-    has learned: two dropout masks would differ where the images do not, and statistics of a batch of counterfactuals would
-    hide what they have in common, which is the bias.
+    Both terms are taken of the classifier as it will be used, without dropout and with the statistics that batch norm has
+    learned: two dropout masks would differ where the images do not, and statistics of a batch of counterfactuals would hide
+    what they have in common, which is the bias.  Were only the second term taken so, fine-tuning would make one function of
+    the two modes into two: on drawn faces, one that tells faces apart in training and answers all alike in use.
 
     The mechanism only makes images for training.  It is no part of the checkpoint, which therefore loads as a classifier
     without any earlier run.
@@ -79,6 +80,12 @@ class CFClassifier(Classifier):
             mechanism.scm.schema.check_do(do)
         return mechanism.eval().requires_grad_(False)
 
+    def train(self, mode: bool = True) -> CFClassifier:
+        """The classifier itself stays as it is in use."""
+        super().train(mode)
+        self.classifier.eval()
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(x)
 
@@ -100,10 +107,8 @@ class CFClassifier(Classifier):
         return self.mechanism.decode(z, a), self.mechanism.decode(z, a_c)
 
     def logit_gap(self, x_r: Tensor, x_c: Tensor) -> Tensor:
-        """MSE(logits(x_r), logits(x_c)) of the classifier as it will be used."""
-        self.classifier.eval()
+        """MSE(logits(x_r), logits(x_c))."""
         r, c = self(torch.cat([x_r, x_c])).chunk(2)
-        self.classifier.train()
         return nn.functional.mse_loss(c, r)
 
     def on_fit_start(self) -> None:
