@@ -24,7 +24,7 @@ R1_EVERY = 4  # steps: the penalty changes slowly and costs a second derivative
 class CondALI(TwoOptimisers):
     """Eq. 2: D tells (x, E(x,a), a) from (G(z,a), z, a); E and G make it wrong on both.
 
-    With `r1_gamma`, `reconstruction`, `counterfactual` and `ema_decay` all 0 and `modulated` off this is the paper to the letter.
+    With `r1_gamma`, `reconstruction`, `counterfactual` and `ema_decay` 0 and the last two left out it is the paper to the letter.
 
     Args:
         scm: the attributes and their causal graph; comes from the data.
@@ -41,6 +41,8 @@ class CondALI(TwoOptimisers):
         counterfactual: weight of the error in reading a_c back from x_c = G(E(x,a), a_c), by a predictor that learns
             from the real images meanwhile.  Without it z goes on carrying attributes and do() is half ignored.
         ema_decay: evaluate a moving average of E and G with this decay, steadier than their last weights.
+        reconstruction_l1: weight of the mean absolute error between x and x_r, which composition is measured by; beside the
+            squared one it keeps black backgrounds black.
         modulated: let the attributes scale and shift every layer of G, not enter at the first alone: a third of the
             reconstruction error after 1500 steps, for the same time.
     """
@@ -58,13 +60,14 @@ class CondALI(TwoOptimisers):
         reconstruction: float = 500.0,
         counterfactual: float = 2.0,
         ema_decay: float = 0.999,
+        reconstruction_l1: float = 0.0,
         modulated: bool = False,
     ) -> None:
         super().__init__(scm, image_shape, lr=lr, betas=betas, lr_decay=lr_decay, ema_decay=ema_decay)
         self.save_hyperparameters()
         self.latent_dim = latent_dim
         self.r1_gamma, self.reconstruction, self.counterfactual = r1_gamma, reconstruction, counterfactual
-        self.modulated = modulated
+        self.reconstruction_l1, self.modulated = reconstruction_l1, modulated
         tables, channels, a_size = tables_for(image_shape), self.image_shape[0], self.scm.schema.size
         self.G = self.make_generator(width)
         self.E = Encoder(tables, channels, a_size, latent_dim, width)
@@ -121,6 +124,8 @@ class CondALI(TwoOptimisers):
             if x_r is not None:
                 log["mse_x"] = nn.functional.mse_loss(x_r, x)
                 loss = loss + self.reconstruction * log["mse_x"]
+                if self.reconstruction_l1:
+                    loss = loss + self.reconstruction_l1 * nn.functional.l1_loss(x_r, x)
             if x_c is not None and self.P is not None:
                 log["loss_c"] = losses.attributes(self.P(x_c), a_c, self.scm.schema)
                 loss = loss + self.counterfactual * log["loss_c"]
@@ -137,13 +142,14 @@ class CondALI(TwoOptimisers):
     def generate(self, z: Tensor, z_x: Tensor, a: Tensor, a_c: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """G(z, a), and x_r and x_c where asked for, in one forward: batch norm then sees all that G has to serve."""
         pairs = [(z, a)]
-        if self.reconstruction:
+        reconstructing = bool(self.reconstruction or self.reconstruction_l1)
+        if reconstructing:
             pairs.append((z_x, a))
         if self.counterfactual:
             pairs.append((z_x, a_c))
         latents, attributes = zip(*pairs, strict=True)
         images = iter(self.G(torch.cat(latents), torch.cat(attributes)).split(len(z)))
-        return next(images), next(images) if self.reconstruction else None, next(images, None)
+        return next(images), next(images) if reconstructing else None, next(images, None)
 
     def scores(self, real: Triple, *fakes: Triple) -> tuple[Tensor, Tensor]:
         """D's logits of the real triples (x, E(x,a), a) and of all the fake ones."""

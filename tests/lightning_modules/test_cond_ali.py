@@ -198,6 +198,17 @@ def test_one_forward_of_d_gives_the_gradients_of_two(tmp_path):
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("term", ["reconstruction", "reconstruction_l1"])
+def test_either_error_of_reconstruction_is_lowered_where_it_is_asked_for(tmp_path, term):
+    data, errors = Noise(), []
+    for weight in (0.0, 1000.0):
+        options = {"reconstruction": 0.0, "counterfactual": 0.0, "ema_decay": 0.0, "lr": 2e-3} | {term: weight}
+        module, _ = fitted(tmp_path, steps=30, model_options=options)
+        with torch.no_grad():  # in training mode: batch norm's own statistics need more steps than these
+            errors.append((module.train().G(module.E(data.x, data.a), data.a) - data.x).abs().mean())
+    assert errors[1] < errors[0]  # without the term they would be equal to the bit
+
+
 def test_steps_are_those_of_the_plain_formulation(tmp_path):
     """E and G anew at each turn, D once for real and once for fake: the same weights after three batches."""
     options = {"reconstruction": 0.0, "counterfactual": 0.0, "ema_decay": 0.0}
