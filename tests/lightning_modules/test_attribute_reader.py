@@ -10,6 +10,7 @@ from cfgen.batch import Batch
 from cfgen.errors import UserError
 from cfgen.loading import load, load_reader
 from lightning_modules import AttributeReader
+from tests.quiet_trainer import quiet_trainer
 
 SCM = {
     "attributes": {
@@ -19,13 +20,6 @@ SCM = {
     },
     "edges": [],
     "mechanisms": {},
-}
-QUIET = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "enable_checkpointing": False,
 }
 
 
@@ -66,9 +60,9 @@ def data() -> Readable:
 def trained(data, tmp_path_factory):
     pl.seed_everything(0, verbose=False)
     reader = AttributeReader(SCM, (1, 28, 28), width=0.25, lr=2e-3, lr_decay=True)
-    trainer = pl.Trainer(**QUIET, max_epochs=6)
-    trainer.fit(reader, datamodule=data)
     path = tmp_path_factory.mktemp("reader") / "last.ckpt"
+    trainer = quiet_trainer(path.parent, max_epochs=6)
+    trainer.fit(reader, datamodule=data)
     trainer.save_checkpoint(path)
     return reader.eval(), path, trainer
 
@@ -116,11 +110,11 @@ def test_a_loaded_reader_is_the_same_and_needs_no_data(data, trained):
         assert torch.equal(column, reader.read(data.x[:50])[name])
 
 
-def test_refusals(trained, data):
+def test_refusals(trained, data, tmp_path):
     with pytest.raises(UserError, match="AttributeReader, but a ImageMechanismModule is needed"):
         load(trained[1])
     with pytest.raises(UserError, match="not for image_shape=\\[1, 30, 30\\]"):
         AttributeReader(SCM, (1, 30, 30))
-    endless = pl.Trainer(**QUIET, max_epochs=-1)
+    endless = quiet_trainer(tmp_path, max_epochs=-1)
     with pytest.raises(UserError, match="lr_decay needs a known end"):
         endless.fit(AttributeReader(SCM, (1, 28, 28), width=0.1, lr_decay=True), datamodule=data)

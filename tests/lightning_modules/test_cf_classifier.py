@@ -1,7 +1,6 @@
 """CFClassifier on painted images, whose counterfactuals are exact: Eq. 7, what it may change, what a checkpoint needs."""
 
 import shutil
-import warnings
 
 import pytest
 import pytorch_lightning as pl
@@ -14,6 +13,7 @@ from cfgen.errors import UserError
 from cfgen.loading import load_classifier
 from datamodules.base import AttributeDataModule, Split
 from lightning_modules import CFClassifier, Classifier, ImageMechanismModule
+from tests.quiet_trainer import quiet_trainer
 
 SHAPE = (1, 28, 28)
 ATTRIBUTES = {name: {"kind": "binary"} for name in ("Black_Hair", "Pale_Skin", "Smiling")}
@@ -65,18 +65,6 @@ class Painted(AttributeDataModule):
         return Split((x * 255).round().to(torch.uint8).detach(), columns, y.long())
 
 
-def trainer(path, **options) -> pl.Trainer:
-    quiet = {
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pl.Trainer(accelerator="cpu", default_root_dir=path, **quiet | {"max_epochs": 1} | options)
-
-
 def saved(module, path) -> str:
     contents = {"class_path": class_path(module), "hyper_parameters": dict(module.hparams)}
     torch.save(contents | {"state_dict": module.state_dict()}, path)
@@ -96,7 +84,7 @@ def runs(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("runs")
     pl.seed_everything(0, verbose=False)
     classifier = Classifier(SHAPE, 2, width=0.2, lr=2e-3)
-    trainer(folder, max_epochs=3, limit_val_batches=0).fit(classifier, datamodule=data)
+    quiet_trainer(folder, max_epochs=3, limit_val_batches=0).fit(classifier, datamodule=data)
     painter = Painter(data.scm_spec, SHAPE)
     painter.scm.fit(data.train_columns)
     return {
@@ -130,7 +118,7 @@ def test_bias_falls_and_accuracy_is_that_of_the_best_fair_rule(runs, data, tmp_p
         pl.seed_everything(0, verbose=False)
         module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR], weight=weight, lr=1e-3)
         painter = {name: value.clone() for name, value in module.mechanism.state_dict().items()}
-        trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module, datamodule=data)
+        quiet_trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module, datamodule=data)
         if weight == 0:
             assert bias(module, data, 1) > 0.4
     assert abs(bias(module, data, 1)) < 0.05
@@ -192,7 +180,7 @@ def test_each_image_meets_an_intervention_of_its_own(runs, data):
 def test_a_checkpoint_needs_no_earlier_run(runs, data, tmp_path):
     copies = {key: shutil.copy(path, tmp_path / f"{key}.ckpt") for key, path in runs.items()}
     module = CFClassifier(SHAPE, **{key: str(path) for key, path in copies.items()}, do=[PALE])
-    fit = trainer(tmp_path, max_steps=2)
+    fit = quiet_trainer(tmp_path, max_epochs=1, max_steps=2)
     fit.fit(module, datamodule=data)
     fit.save_checkpoint(tmp_path / "fair.ckpt")
     for path in copies.values():
@@ -205,7 +193,7 @@ def test_a_checkpoint_needs_no_earlier_run(runs, data, tmp_path):
     x = data.images("val").float() / 255
     assert torch.equal(loaded(x), module.eval()(x))
     with pytest.raises(UserError, match="loaded for prediction: give it a mechanism"):
-        trainer(tmp_path).fit(loaded, datamodule=data)
+        quiet_trainer(tmp_path, max_epochs=1).fit(loaded, datamodule=data)
     # and it is a classifier like any other: it may be fine-tuned in its turn
     again = CFClassifier(SHAPE, str(tmp_path / "fair.ckpt"), runs["mechanism"], do=[HAIR])
     assert torch.equal(again.eval()(x), loaded(x))
@@ -215,7 +203,9 @@ def test_resume_equals_uninterrupted(runs, data, tmp_path):
     def fitted(epochs, resume=None):
         pl.seed_everything(7, verbose=False)
         module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR])
-        fit = trainer(tmp_path, max_epochs=epochs, callbacks=[EpochSeed(0)], limit_train_batches=2, limit_val_batches=0)
+        fit = quiet_trainer(
+            tmp_path, max_epochs=epochs, callbacks=[EpochSeed(0)], limit_train_batches=2, limit_val_batches=0
+        )
         fit.fit(module, datamodule=data, ckpt_path=resume, weights_only=True)
         fit.save_checkpoint(tmp_path / f"{epochs}.ckpt")
         return module.state_dict()
@@ -228,7 +218,9 @@ def test_resume_equals_uninterrupted(runs, data, tmp_path):
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
 def test_precisions(runs, data, tmp_path, precision):
     module = CFClassifier(SHAPE, **runs, do=[PALE])
-    trainer(tmp_path, max_steps=1, precision=precision, limit_val_batches=1).fit(module, datamodule=data)
+    quiet_trainer(tmp_path, max_epochs=1, max_steps=1, precision=precision, limit_val_batches=1).fit(
+        module, datamodule=data
+    )
     assert all(p.isfinite().all() for p in module.parameters())
 
 
@@ -261,4 +253,4 @@ def test_refusals(runs, data, tmp_path):
 def test_data_with_other_attributes_is_refused(runs, tmp_path, names, message):
     data = Painted({name: {"kind": "binary"} for name in names})
     with pytest.raises(UserError, match=f"other attributes: .*{message}"):
-        trainer(tmp_path).fit(CFClassifier(SHAPE, **runs, do=[PALE]), datamodule=data)
+        quiet_trainer(tmp_path, max_epochs=1).fit(CFClassifier(SHAPE, **runs, do=[PALE]), datamodule=data)

@@ -1,7 +1,5 @@
 """CondALI and its two optimisers, trained for a few batches on noise."""
 
-import warnings
-
 import pytest
 import pytorch_lightning as pl
 import torch
@@ -15,6 +13,7 @@ from cfgen.attributes import Schema
 from cfgen.batch import Batch
 from cfgen.errors import UserError
 from lightning_modules.cond_ali import CondALI
+from tests.quiet_trainer import quiet_trainer
 
 SCM = {
     "attributes": {
@@ -55,21 +54,9 @@ def model(seed: int = 0, **options) -> CondALI:
     return CondALI(SCM, (1, 28, 28), **{"width": 0.1, "latent_dim": 8, "lr": 1e-3} | options)
 
 
-def trainer(tmp_path, **options) -> pl.Trainer:
-    quiet = {
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pl.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet | options)
-
-
 def fitted(tmp_path, seed: int = 0, steps: int = 3, model_options=None, **options) -> tuple[CondALI, pl.Trainer]:
     module = model(seed, **(model_options or {}))
-    fit = trainer(tmp_path, max_steps=steps, limit_val_batches=0, **options)
+    fit = quiet_trainer(tmp_path, max_steps=steps, limit_val_batches=0, **options)
     fit.fit(module, datamodule=Noise())
     return module, fit
 
@@ -81,7 +68,7 @@ def weights(module: nn.Module) -> torch.Tensor:
 @pytest.mark.parametrize("options", [{}, PAPER, {"modulated": True}], ids=["recipe", "paper", "modulated"])
 def test_every_network_learns_and_validation_measures_reconstruction(tmp_path, options):
     module, start = model(**options), model(**options)
-    fit = trainer(tmp_path, max_epochs=1)
+    fit = quiet_trainer(tmp_path, max_epochs=1)
     fit.fit(module, datamodule=Noise())
     for name in ("G", "E", "D"):
         assert not torch.equal(weights(getattr(module, name)), weights(getattr(start, name))), name
@@ -120,7 +107,7 @@ def test_global_step_counts_batches_also_after_resume(tmp_path):
     assert fit.fit_loop.epoch_loop.total_batch_idx + 1 == 4
     assert {p.name for p in tmp_path.glob("*.ckpt")} == {"step=2.ckpt", "step=4.ckpt"}
 
-    resumed = trainer(tmp_path, max_steps=9, limit_val_batches=0)
+    resumed = quiet_trainer(tmp_path, max_steps=9, limit_val_batches=0)
     module = model()
     resumed.fit(module, datamodule=Noise(), ckpt_path=tmp_path / "step=4.ckpt", weights_only=True)
     assert resumed.global_step == 9
@@ -128,7 +115,7 @@ def test_global_step_counts_batches_also_after_resume(tmp_path):
 
 
 def test_one_epoch_is_as_many_steps_as_batches(tmp_path):
-    fit = trainer(tmp_path, max_epochs=2, limit_val_batches=0)
+    fit = quiet_trainer(tmp_path, max_epochs=2, limit_val_batches=0)
     fit.fit(model(), datamodule=Noise())
     assert fit.global_step == 6
 
@@ -217,7 +204,7 @@ def test_steps_are_those_of_the_plain_formulation(tmp_path):
     turns = iter(draws)
     module.gaussian = lambda *_: next(turns)
     batches = DataLoader([Batch(x, a, a)] * 3, batch_size=None)
-    trainer(tmp_path, max_steps=3, precision="64-true").fit(module, train_dataloaders=batches)
+    quiet_trainer(tmp_path, max_steps=3, precision="64-true").fit(module, train_dataloaders=batches)
 
     D, G, E = reference.D, reference.G, reference.E
     opt_d = torch.optim.Adam(D.parameters(), reference.lr, reference.betas)
@@ -251,7 +238,7 @@ def test_trainer_flags_of_one_optimiser_are_refused_by_name(tmp_path, flag):
 
 def test_compiling_the_whole_module_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"model.G.compile\(\)"):
-        trainer(tmp_path, max_steps=1).fit(torch.compile(model()), datamodule=Noise())
+        quiet_trainer(tmp_path, max_steps=1).fit(torch.compile(model()), datamodule=Noise())
 
 
 def test_sizes_without_a_table_are_refused():

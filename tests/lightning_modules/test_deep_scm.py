@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pyro
@@ -20,6 +19,7 @@ from cfgen.counterfactual import ImageMechanism, counterfactuals
 from cfgen.errors import UserError
 from cfgen.figures import interpolations
 from lightning_modules.deep_scm import DeepSCM
+from tests.quiet_trainer import quiet_trainer
 
 SCM = {
     "attributes": {
@@ -59,21 +59,9 @@ def model(seed: int = 0, shape: tuple[int, int, int] = (1, 28, 28), **options) -
     return DeepSCM(SCM, shape, **{"width": 0.1, "latent_dim": 8, "lr": 1e-3, "particles": 5} | options)
 
 
-def trainer(tmp_path, **options) -> pl.Trainer:
-    quiet = {
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": False,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pl.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet | options)
-
-
 def fitted(tmp_path, seed: int = 0, steps: int = 3, model_options=None, **options) -> tuple[DeepSCM, pl.Trainer]:
     module = model(seed, **(model_options or {}))
-    run = trainer(tmp_path, max_steps=steps, limit_val_batches=0, **options)
+    run = quiet_trainer(tmp_path, max_steps=steps, limit_val_batches=0, **options)
     run.fit(module, datamodule=Digits(module.image_shape))
     return module, run
 
@@ -132,7 +120,7 @@ def test_states_can_be_mixed(tmp_path):
 def test_every_parameter_reaches_the_optimiser_and_none_pyros_global_store(tmp_path):
     pyro.clear_param_store()
     module, start = model(), model()
-    run = trainer(tmp_path, max_epochs=1)
+    run = quiet_trainer(tmp_path, max_epochs=1)
     run.fit(module, datamodule=Digits())
     assert len(pyro.get_param_store()) == 0
     optimised = {id(p) for group in run.optimizers[0].param_groups for p in group["params"]}

@@ -12,8 +12,7 @@ from cfgen.errors import UnfitRun, UserError
 from cfgen.loading import CounterfactualModel
 from datamodules import MorphoMNIST
 from lightning_modules import CondALI, CyclicEncoder, ImageMechanismModule, StyleALI
-
-QUIET = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+from tests.quiet_trainer import quiet_trainer
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def data(digits_cache) -> MorphoMNIST:
 
 def trained(module: ImageMechanismModule, data: MorphoMNIST, folder: Path, epochs: int = 1) -> Path:
     """Fits a module and returns its checkpoint."""
-    trainer = pl.Trainer(**QUIET, max_epochs=epochs, enable_checkpointing=False, limit_val_batches=0)
+    trainer = quiet_trainer(folder, max_epochs=epochs, limit_val_batches=0)
     trainer.fit(module, datamodule=data)
     trainer.save_checkpoint(folder / "last.ckpt")
     return folder / "last.ckpt"
