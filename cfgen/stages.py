@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from cfgen.attributes import unknown_name
-from cfgen.checkpoints import CARD, found_class
+from cfgen.checkpoints import CARD, found_class, located, packaged_models
 from cfgen.errors import UserError
 from cfgen.runs import FINISHED, runs_of
 
@@ -44,8 +44,11 @@ def interrupted_run(root: Path, name: str, config: Mapping[str, Any]) -> Path | 
 
 
 def ready_run(value: str, root: Path, configs: Sequence[str], train: Callable[[str], None]) -> Path:
-    """The run that `value` names: one of the user's as it is; of a config, its newest finished run, trained where needed."""
+    """What `value` names: one of the user's runs or a packaged model as it is; of a config, its newest finished run, trained
+    where needed."""
     path = Path(value)
+    if not path.exists() and value in packaged_models():
+        return located(value)
     if path.exists() and path.suffix not in (".yaml", ".yml"):
         if path.is_dir() and not (path / CARD).is_file() and not any(path.glob("**/*.ckpt")):
             raise UserError(

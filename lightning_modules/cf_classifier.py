@@ -35,7 +35,8 @@ class CFClassifier(Classifier):
         image_shape: (channels, height, width); comes from the data.
         classifier: the trained binary classifier: a run, or a config whose run is used where it is finished and trained first
             where it is not.
-        mechanism: the trained image mechanism that makes x_r and x_c; likewise a run or a config.  The data must be its data.
+        mechanism: the trained image mechanism that makes x_r and x_c; likewise a run or a config, or a model that comes with
+            cfgen.  The data must be its data.
         do: the interventions under which the answer should stay, e.g. [{Black_Hair: 1, Pale_Skin: 1}].
         weight: the paper's lambda; its value is 1.
         lr: Adam's learning rate; the paper's is 1e-4.

@@ -17,6 +17,7 @@ from cfgen.checkpoints import CARD, WEIGHTS, packaged_models
 from cfgen.errors import UserError
 from cfgen.examples import EXAMPLES, read_examples
 from cfgen.loading import load_classifier, results_folder, run_data, run_folder
+from cfgen.stages import ready_run
 from datamodules import CelebA, Faces, MorphoMNIST
 
 ROOT = Path(__file__).parents[1]
@@ -84,6 +85,13 @@ def test_what_is_there_comes_before_what_is_packaged(packaged):
     (Path("tiny-digits") / CARD).unlink()  # even when it is no model
     with pytest.raises(UserError, match="tiny-digits holds no finished run"):
         cfgen.load("tiny-digits")
+
+
+def test_serves_as_the_earlier_run_of_a_config(packaged, tmp_path):
+    assert ready_run("tiny-digits", tmp_path, ["quickstart"], lambda name: pytest.fail("trained")) == packaged
+    Path("tiny-digits").mkdir()  # what is there comes first here too
+    with pytest.raises(UserError, match="tiny-digits holds no checkpoint"):
+        ready_run("tiny-digits", tmp_path, ["quickstart"], lambda name: None)
 
 
 def test_results_do_not_go_where_cfgen_is_installed(packaged):
