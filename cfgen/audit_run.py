@@ -15,7 +15,7 @@ from cfgen.affine import brighten, horizontal_flip
 from cfgen.counterfactual import State, as_unit_float
 from cfgen.evaluation.truth import KnowsTruth, true_images
 from cfgen.scm.attribute_scm import Abduction
-from lightning_modules import ImageMechanismModule
+from lightning_modules import ImageMechanismModule, ResidualKept
 
 __all__ = ["AFFINE", "Audit", "Images", "KnowsTruth", "Plan", "Scores", "Triple"]
 
@@ -27,8 +27,7 @@ AFFINE: dict[str, Callable[[Tensor], Tensor]] = {"horizontal_flip": horizontal_f
 class Plan:
     """What is asked of the images: interventions by name, and binary attributes whose importance (Eq. 6) is wanted.
 
-    Importance is measured on the first `explain_images` images.  With `keep_residual`, what the generator loses of an image,
-    x - x_r, belongs to the image's state: it is added to every image made of it, and the base image is the image itself.
+    Importance is measured on the first `explain_images` images.  `keep_residual`: see `ResidualKept`.
     """
 
     do: Mapping[str, Mapping[str, Any]]
@@ -90,6 +89,7 @@ class Audit(pl.LightningModule):
         advance: Callable[[int], None] = lambda images: None,
     ) -> None:
         super().__init__()
+        mechanism = ResidualKept(mechanism) if plan.keep_residual else mechanism
         self.mechanism, self.classifier = mechanism.requires_grad_(False), classifier
         self.images, self.plan, self.advance = images, plan, advance
         scm = mechanism.scm
@@ -123,7 +123,7 @@ class Audit(pl.LightningModule):
     def answers(self, rows: Tensor) -> dict[str, Tensor]:
         """All columns of the table for these rows."""
         x, a, z = self.abduct(rows)
-        base = self.draw(z, a)
+        base = self.mechanism.decode(z, a)
         lost = z[1] if self.plan.keep_residual else x - base
         answers = {"real": self.classifier(x), "base": self.classifier(base), "mse": lost.square().mean((1, 2, 3))}
         answers |= {name: self.classifier(transform(base)) for name, transform in AFFINE.items()}
@@ -145,14 +145,7 @@ class Audit(pl.LightningModule):
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(self.plan.seed + int(rows[0]))
             z = self.mechanism.abduct(x, a)
-        return x, a, (z, x - self.mechanism.decode(z, a)) if self.plan.keep_residual else z
-
-    def draw(self, z: State, a: Tensor) -> Tensor:
-        """The images of states as `abduct` gives them."""
-        if not self.plan.keep_residual:
-            return self.mechanism.decode(z, a)
-        inner, lost = z
-        return (self.mechanism.decode(inner, a) + lost).clamp(0, 1)
+        return x, a, z
 
     def changed(self, name: str, rows: Tensor) -> Tensor:
         """Which of the rows an intervention changes; the others have the values already, and are not counted."""
@@ -168,7 +161,7 @@ class Audit(pl.LightningModule):
         for name, slice_ in self.mechanism.scm.schema.slices.items():
             moved = values[name] != factual[name]  # what did not move keeps its very bits
             a_c[moved, slice_] = self.mechanism.scm.schema.encode_one(name, values[name])[moved]
-        return self.draw(chosen_states(z, chosen.to(self.device)), a_c) if len(mine) else a_c.new_empty(0)
+        return self.mechanism.decode(chosen_states(z, chosen.to(self.device)), a_c) if len(mine) else a_c.new_empty(0)
 
     def ask(self, images: Tensor) -> Tensor:
         return self.classifier(images) if len(images) else images.new_empty(0)

@@ -7,6 +7,7 @@ from lightning_modules.cond_ali import CondALI
 from lightning_modules.cyclic_encoder import CyclicEncoder
 from lightning_modules.deep_scm import DeepSCM
 from lightning_modules.image_mechanism import ImageMechanismModule
+from lightning_modules.residual_kept import ResidualKept
 from lightning_modules.style_ali import StyleALI
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "CyclicEncoder",
     "DeepSCM",
     "ImageMechanismModule",
+    "ResidualKept",
     "StyleALI",
 ]

@@ -162,7 +162,29 @@ def test_an_image_that_is_so_already_adds_nothing(runs, data):
     a[:, 1] = 1
     x_r, x_c = module.base_and_counterfactual(batch._replace(a=a))
     assert torch.equal(x_r, x_c)
-    assert module.logit_gap(x_r, x_c) == 0
+
+
+class Dimming(Painter):
+    """Loses a part of every image that it draws."""
+
+    def decode(self, z, a):
+        return super().decode(0.8 * z, a)
+
+
+def test_a_kept_residual_makes_up_for_what_a_mechanism_loses(runs, data, tmp_path):
+    dimming = Dimming(data.scm_spec, SHAPE)
+    dimming.scm.fit(data.train_columns)
+    lossy = runs | {"mechanism": saved(dimming, tmp_path / "dimming.ckpt")}
+    batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
+    losses = []
+    for earlier, keep in ((runs, False), (lossy, True), (lossy, False)):
+        module = CFClassifier(SHAPE, **earlier, do=[PALE, HAIR], keep_residual=keep).train()
+        module.log_dict = lambda *_, **__: None
+        torch.manual_seed(0)
+        losses.append(module.training_step(batch, 0).item())
+    exact, kept, lost = losses
+    assert kept == pytest.approx(exact, rel=1e-5)
+    assert lost != pytest.approx(exact, rel=1e-2)
 
 
 def test_each_image_meets_an_intervention_of_its_own(runs, data):
