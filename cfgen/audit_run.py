@@ -206,7 +206,7 @@ class Audit(pl.LightningModule):
         """The images of some rows under an intervention, made again."""
         x, a, z = self.abduct(rows)
         x_c = self.decode(z, rows, torch.ones(len(rows), dtype=torch.bool), self.plan.do[name])
-        return Triple(x, self.draw(z, a), x_c)
+        return Triple(x, self.mechanism.decode(z, a), x_c)
 
 
 def chosen_states(z: State, chosen: Tensor) -> State:

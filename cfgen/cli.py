@@ -49,9 +49,10 @@ cfgen fit --config quickstart --trainer.devices 2      two devices; the batch si
 Some runs need an earlier one, named in their config.  It is trained first on the same data and devices; where it is
 finished it is used, and where anything was interrupted the same command goes on:
 
-  faces_styleali ──► faces_csali ──┐                     celeba_styleali ──► celeba_csali ──┐
-   E, G against D     E alone      ├► faces_fair_         (the same on CelebA)              ├► celeba_fair_
-  faces_classifier ────────────────┘  classifier         celeba_classifier ─────────────────┘  classifier
+  celeba_styleali ──► celeba_csali ──┐
+   E, G against D      E alone       ├► celeba_fair_classifier     likewise  faces_styleali ──► faces_csali
+  celeba_classifier ─────────────────┘                                       faces_modulated ──┬► faces_fair_classifier
+                                                                             faces_classifier ─┘
 """
 
 # Lightning 2.6 calls jsonargparse in ways that version 5 will remove; pyproject keeps it below
