@@ -62,7 +62,7 @@ class CFClassifier(Classifier):
         betas: tuple[float, float] = (0.5, 0.999),
     ) -> None:
         super(Classifier, self).__init__()  # not Classifier's own: the network is an earlier run's
-        self.classifier = module_of(classifier, Classifier)
+        self.classifier = module_of(classifier, Classifier).eval()  # Lightning trains modules in the mode they are in
         self.save_hyperparameters(ignore=["classifier", "mechanism"])
         # what a checkpoint of this module needs of the earlier runs
         self.hparams.update(classifier=spec_of(self.classifier), mechanism=None)

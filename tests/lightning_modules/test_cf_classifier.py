@@ -118,7 +118,10 @@ def test_bias_falls_and_accuracy_is_that_of_the_best_fair_rule(runs, data, tmp_p
         pl.seed_everything(0, verbose=False)
         module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR], weight=weight, lr=1e-3)
         painter = {name: value.clone() for name, value in module.mechanism.state_dict().items()}
+        modes = set()
+        module.classifier.register_forward_hook(lambda classifier, *_: modes.add(classifier.training))
         quiet_trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module, datamodule=data)
+        assert modes == {False}  # in the Trainer's hands too: the classifier learns as what it is in use
         if weight == 0:
             assert bias(module, data, 1) > 0.4
     assert abs(bias(module, data, 1)) < 0.05
