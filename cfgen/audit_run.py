@@ -123,9 +123,11 @@ class Audit(pl.LightningModule):
     def answers(self, rows: Tensor) -> dict[str, Tensor]:
         """All columns of the table for these rows."""
         x, a, z = self.abduct(rows)
-        base = self.mechanism.decode(z, a)
+        base = self.base(x, a, z)
         lost = z[1] if self.plan.keep_residual else x - base
-        answers = {"real": self.classifier(x), "base": self.classifier(base), "mse": lost.square().mean((1, 2, 3))}
+        real = self.classifier(x)
+        answers = {"real": real, "base": real if base is x else self.classifier(base)}
+        answers["mse"] = lost.square().mean((1, 2, 3))
         answers |= {name: self.classifier(transform(base)) for name, transform in AFFINE.items()}
         for name, do in self.plan.do.items():
             changed = self.changed(name, rows)
@@ -146,6 +148,10 @@ class Audit(pl.LightningModule):
             torch.manual_seed(self.plan.seed + int(rows[0]))
             z = self.mechanism.abduct(x, a)
         return x, a, z
+
+    def base(self, x: Tensor, a: Tensor, z: State) -> Tensor:
+        """x_r; where the residual is kept that is x, without drawing it."""
+        return x if self.plan.keep_residual else self.mechanism.decode(z, a)
 
     def changed(self, name: str, rows: Tensor) -> Tensor:
         """Which of the rows an intervention changes; the others have the values already, and are not counted."""
@@ -206,7 +212,7 @@ class Audit(pl.LightningModule):
         """The images of some rows under an intervention, made again."""
         x, a, z = self.abduct(rows)
         x_c = self.decode(z, rows, torch.ones(len(rows), dtype=torch.bool), self.plan.do[name])
-        return Triple(x, self.mechanism.decode(z, a), x_c)
+        return Triple(x, self.base(x, a, z), x_c)
 
 
 def chosen_states(z: State, chosen: Tensor) -> State:

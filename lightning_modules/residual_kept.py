@@ -32,4 +32,4 @@ class ResidualKept(ImageMechanismModule):
         return (self.mechanism.decode(inner, a) + residual).clamp(0, 1)
 
     def prior(self, rows: int) -> State:
-        return self.mechanism.prior(rows), self.scm.schema.low.new_zeros(1, *self.image_shape)
+        return self.mechanism.prior(rows), self.scm.schema.low.new_zeros(rows, *self.image_shape)
