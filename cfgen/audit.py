@@ -136,12 +136,17 @@ def audit(options: argparse.Namespace, command: str) -> None:
         trainer.predict(auditor, return_predictions=False)
     if not trainer.is_global_zero:
         return
-    found = findings(auditor.scores, images.columns, plan, members, options.threshold)
+    label = default_label(data, options.positive)
+    # what yes means is another question than the data's where --label says so
+    labels = own_labels(data, options) if options.label in (None, label) else None
+    label = options.label or label
+    found = findings(auditor.scores, images.columns, plan, members, options.threshold, labels=labels)
     known = facts(command, options, auditor, trainer, time.time() - started)
-    label = options.label or default_label(data, options.positive)
     folder = Path(options.out) if options.out else new_run_folder(results_folder(options.generator), "audits")
     write_folder(folder, auditor, found, known, label, options.threshold)
     show(found.bias, label)
+    if labels is not None:
+        print(f"right about {label}, as the data has it: {found.accuracy:.1%} of {found.images:,} images")
     if found.truths:
         print("true bias within the interval: {} of {}".format(*found.truths))
     print(f"report: {folder / 'report.html'}")
@@ -208,6 +213,11 @@ def require_work(auditor: Audit, members: Mapping[str, Tensor]) -> None:
 def default_label(data: Any, positive: int | None) -> str:
     target = getattr(data, "target", None)
     return str(target) if target and positive in (None, 1) else f"class {1 if positive is None else positive}"
+
+
+def own_labels(data: Any, options: argparse.Namespace) -> Tensor:
+    """Where the data itself says yes."""
+    return data.targets(options.split)[: options.images] == (1 if options.positive is None else options.positive)
 
 
 def show(rows: Sequence[BiasRow], label: str) -> None:

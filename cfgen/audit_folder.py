@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +35,16 @@ def write_folder(
     texts = {
         "bias.csv": table([row.record() for row in found.bias]),
         "importance.csv": table([vars(one) for one in found.importance]),
-        "audit.json": json.dumps(facts | {"label": label, "generator_error": found.generator}, indent=1, default=str),
+        "audit.json": json.dumps(
+            facts
+            | {
+                "label": label,
+                "accuracy": None if math.isnan(found.accuracy) else found.accuracy,
+                "generator_error": found.generator,
+            },
+            indent=1,
+            default=str,
+        ),
         "report.html": report_html(report),
     }
     try:

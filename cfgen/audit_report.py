@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -105,6 +106,10 @@ def bias_section(report: Report) -> str:
         "share of answers that turned to yes minus the share that turned to no: from -1 to 1. Equal shares cancel, so both "
         "stand beside it.</p>"
     )
+    if not math.isnan(report.found.accuracy):
+        text += (
+            f"<p>For the images themselves, {share(report.found.accuracy)} of its answers are the data's own label.</p>"
+        )
     for among in cohorts(report):
         text += bias_table(escape(named(among)), [row for row in report.found.bias if row.among == among and row.n])
     text += (

@@ -74,12 +74,16 @@ class Importance:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that a report says in numbers.  `generator` has the generator's own error, `agreement` and so on."""
+    """All that a report says in numbers.  `generator` has the generator's own error, `agreement` and so on.
+
+    `accuracy` is how often the classifier's answer for the image itself is the data's own label; NaN where there is none.
+    """
 
     bias: list[BiasRow]
     importance: list[Importance]
     generator: dict[str, float]
     images: int
+    accuracy: float = math.nan
 
     @property
     def truths(self) -> tuple[int, int] | None:
@@ -95,8 +99,12 @@ def findings(
     cohorts: Mapping[str, Tensor],
     threshold: float = 0.5,
     resamples: int = 2000,
+    labels: Tensor | None = None,
 ) -> Findings:
-    """`cohorts` are named masks over the images; an answer is yes where the probability is above `threshold`."""
+    """`cohorts` are named masks over the images; an answer is yes where the probability is above `threshold`.
+
+    `labels` are the data's own answers, where it has them.
+    """
     bias = [
         bias_row(scores, change, plan, among, members, threshold, resamples)
         for among, members in cohorts.items()
@@ -110,7 +118,8 @@ def findings(
         "positive_real": (real > threshold).float().mean().item(),
         "positive_base": (base > threshold).float().mean().item(),
     }
-    return Findings(bias, ranked, generator, len(real))
+    accuracy = math.nan if labels is None else ((real > threshold) == labels).float().mean().item()
+    return Findings(bias, ranked, generator, len(real), accuracy)
 
 
 def bias_row(

@@ -1,0 +1,53 @@
+"""An exact mechanism without training, a classifier that it turns, and the command that audits the one by the other."""
+
+import csv
+
+import torch
+from torch import nn
+
+from lightning_modules import ImageMechanismModule
+
+
+class Shift(ImageMechanismModule):
+    """Each attribute makes one colour a little brighter or darker; a state is what is left without that."""
+
+    def __init__(self, scm, image_shape):
+        super().__init__(scm, image_shape)
+        self.save_hyperparameters()
+        amounts = 0.2 * torch.randn(self.scm.schema.size, 3, 1, 1, generator=torch.Generator().manual_seed(1))
+        self.register_buffer("amounts", amounts)
+        self.largest, self.decoded = 0, 0
+
+    def prior(self, rows):
+        return torch.zeros(rows, *self.image_shape), torch.zeros(rows)
+
+    def abduct(self, x, a):
+        return x - torch.einsum("nk,kchw->nchw", a, self.amounts), a.sum(1)
+
+    def decode(self, z, a):
+        self.largest, self.decoded = max(self.largest, len(a)), self.decoded + len(a)
+        assert len(z[1]) == len(a)
+        return z[0] + torch.einsum("nk,kchw->nchw", a, self.amounts)
+
+
+class Reddish(nn.Module):
+    def forward(self, x):
+        return 12 * (x[:, 0].mean((1, 2)) - x[:, 2].mean((1, 2)) - 0.15)
+
+
+def ten_classes():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+
+DO = ["Black_Hair=1,Pale_Skin=1", "Young=0", "Young=1", "Smiling=0"]
+CLASSIFIER = "tests.audit.shifting:Reddish"
+
+
+def options(run, *more, do=DO):
+    words = ["--generator", str(run), "--classifier", CLASSIFIER, "--accelerator", "cpu"]
+    return [*words, *(word for text in do for word in ("--do", text)), *more]
+
+
+def rows(folder, name="bias.csv"):
+    return list(csv.DictReader((folder / name).open()))
