@@ -1,6 +1,7 @@
-"""A small generated set that the tests share, and files in the formats of MNIST and Morpho-MNIST."""
+"""A small generated set that the tests share, and files in the formats of MNIST, Morpho-MNIST and CelebA."""
 
 import gzip
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from datamodules import MorphoMNIST
+from tests.datamodules.celeba_folder import make_celeba
 
 WriteIdx = Callable[[Path, np.ndarray], Path]
 
@@ -56,3 +58,17 @@ def published(tmp_path: Path, write_idx: WriteIdx) -> Path:
         if part == "t10k":
             write_idx(folder / "t10k-images-idx3-ubyte.gz", images)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small set in CelebA's layout."""
+    folder = tmp_path_factory.mktemp("celeba")
+    make_celeba(folder)
+    return folder
+
+
+@pytest.fixture
+def layout(made: Path, tmp_path: Path) -> Path:
+    """A copy of the set that a test may spoil."""
+    return Path(shutil.copytree(made, tmp_path / "celeba"))

@@ -2,83 +2,32 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import yaml
 from PIL import Image
-from torchvision.transforms import v2
 from torchvision.transforms.v2.functional import pil_to_tensor
 
 from cfgen.batch import Batch
 from cfgen.errors import UserError
-from datamodules import celeba_files, packing
 from datamodules.celeba import CelebA
 from datamodules.celeba_files import ATTRIBUTES, SPLITS
-
-IMAGES, TABLE, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
-COUNT = 44  # rows of the table; two of them have no image
-GONE = ("000005.jpg", "000030.jpg")
-
-
-def name(row: int) -> str:
-    return f"{row + 1:06d}.jpg"
-
-
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set in CelebA's layout: blurred noise, all forty attributes, splits that are not in order."""
-    folder = tmp_path_factory.mktemp("celeba")
-    (folder / IMAGES).mkdir()
-    rng = np.random.default_rng(0)
-    signs = rng.choice([-1, 1], size=(COUNT, 40))
-    rows = [f"{name(row)} {' '.join(f'{sign:2d}' for sign in signs[row])}" for row in range(COUNT)]
-    (folder / TABLE).write_text("\n".join([str(COUNT), " ".join(ATTRIBUTES) + " ", *rows]) + "\n")
-    (folder / PARTITION).write_text("".join(f"{name(row)} {(0, 0, 1, 0, 2)[row % 5]}\n" for row in range(COUNT)))
-    for row in range(COUNT):
-        if name(row) not in GONE:
-            coarse = Image.fromarray(rng.integers(0, 256, (20, 16, 3), dtype=np.uint8))
-            coarse.resize((178, 218)).save(folder / IMAGES / name(row), quality=90)
-    Image.new("RGB", (178, 218)).save(folder / IMAGES / "999999.jpg")  # no list names it
-    return folder
-
-
-@pytest.fixture
-def layout(made: Path, tmp_path: Path) -> Path:
-    """A copy of the set that a test may spoil."""
-    return Path(shutil.copytree(made, tmp_path / "celeba"))
-
-
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "BLOCK", 4)
-    monkeypatch.setattr(packing, "cores", lambda: 1)
-
-
-def ready(folder: Path, cache: Path, **options: Any) -> CelebA:
-    data = CelebA(str(folder), cache_dir=str(cache), batch_size=4, **options)
-    data.prepare_data()
-    data.setup()
-    return data
-
-
-def reference(path: Path, size: int, crop: int = 148) -> torch.Tensor:
-    """One image as torchvision's transforms make it."""
-    with Image.open(path) as image:
-        pixels = pil_to_tensor(image.convert("RGB"))
-    return v2.Compose([v2.CenterCrop(crop), v2.Resize(size, antialias=True)])(pixels)
-
-
-def every_image(data: CelebA) -> torch.Tensor:
-    return torch.cat([data.images(split) for split in SPLITS])
+from tests.datamodules.celeba_folder import (
+    GONE,
+    IMAGES,
+    PARTITION,
+    TABLE,
+    cut,
+    every_image,
+    garbage,
+    ready,
+    reference,
+)
 
 
 def test_known_before_data_is_read(tmp_path: Path) -> None:
@@ -242,14 +191,6 @@ def test_broken_lists_are_named_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def garbage(path: Path) -> None:
-    path.write_bytes(b"this is no JPEG" * 100)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
 def tiny(path: Path) -> None:
     Image.new("RGB", (100, 100)).save(path)
 
@@ -281,130 +222,6 @@ def test_grey_image_becomes_three_channels(layout: Path, tmp_path: Path) -> None
     image = ready(layout, tmp_path / "cache").images("train")[0]
     assert torch.equal(image, reference(path, 64))
     assert torch.equal(image[0], image[2])
-
-
-class Counting:
-    """Counts the images decoded, and may be stopped at one of them as by Ctrl-C."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls, self.stop_at = 0, 10**9
-        self.decode = celeba_files.decode
-        monkeypatch.setattr(celeba_files, "decode", self)
-
-    def __call__(self, data: bytes) -> Image.Image:
-        self.calls += 1
-        if self.calls == self.stop_at:
-            raise KeyboardInterrupt
-        return self.decode(data)
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_interrupted_packing_goes_on(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counting = Counting(monkeypatch)
-    counting.stop_at = 27
-    with pytest.raises(KeyboardInterrupt):
-        ready(made, tmp_path)
-    assert not list(tmp_path.glob("*.npy"))
-    before, counting.stop_at = counting.calls, 10**9
-    data = ready(made, tmp_path)
-    assert counting.calls - before <= COUNT - len(GONE) - 20  # six whole blocks of four were there, perhaps one less
-    fresh = ready(made, tmp_path / "fresh")
-    assert torch.equal(every_image(data), every_image(fresh))
-    assert data.cache_file.read_bytes() == fresh.cache_file.read_bytes()
-    assert not list(tmp_path.glob(".*.partial"))
-
-
-@pytest.mark.usefixtures("small_blocks")
-def test_partial_pack_is_not_trusted_blindly(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block on the disk that is not what was written is made again."""
-    counting = Counting(monkeypatch)
-    counting.stop_at = 27
-    with pytest.raises(KeyboardInterrupt):
-        ready(made, tmp_path)
-    counting.stop_at = 10**9
-    (partial,) = tmp_path.glob(".*.partial")
-    with partial.open("r+b") as file:
-        file.seek(1000)
-        file.write(b"\0" * 64)
-    assert torch.equal(every_image(ready(made, tmp_path)), every_image(ready(made, tmp_path / "fresh")))
-
-
-def flip_byte(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize(
-    ("spoil", "most"),
-    [(flip_byte, 4), (cut, COUNT), (garbage, COUNT), (lambda path: path.write_bytes(b""), COUNT)],
-)
-def test_damaged_pack_is_noticed_and_repaired(
-    made: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    spoil: Callable[[Path], object],
-    most: int,
-) -> None:
-    data = ready(made, tmp_path)
-    whole = data.cache_file.read_bytes()
-    del data  # what is mapped would go with the file
-    (path,) = tmp_path.glob("*.npy")
-    spoil(path)
-    counting = Counting(monkeypatch)
-    ready(made, tmp_path)
-    assert "damaged" in caplog.text
-    assert 0 < counting.calls <= most
-    assert path.read_bytes() == whole
-
-
-def test_second_use_decodes_nothing(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ready(made, tmp_path)
-    counting = Counting(monkeypatch)
-    ready(made, tmp_path)
-    assert counting.calls == 0
-
-
-def test_another_image_makes_another_pack(layout: Path, tmp_path: Path) -> None:
-    first = ready(layout, tmp_path / "cache").cache_file
-    Image.new("RGB", (178, 218), (200, 10, 10)).save(layout / IMAGES / "000001.jpg")
-    data = ready(layout, tmp_path / "cache")
-    assert data.cache_file != first
-    assert torch.equal(data.images("train")[0], reference(layout / IMAGES / "000001.jpg", 64))
-    assert ready(layout, tmp_path / "cache", image_size=32).cache_file != data.cache_file
-
-
-def test_file_is_an_ordinary_array_that_is_never_written_to(made: Path, tmp_path: Path) -> None:
-    data = ready(made, tmp_path)
-    before = data.cache_file.read_bytes()
-    np.testing.assert_array_equal(np.load(data.cache_file), every_image(data))
-    data.images("train")[:] = 0
-    assert data.cache_file.read_bytes() == before
-
-
-def test_cache_that_cannot_be_written(made: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot write in"):
-        ready(made, tmp_path / "file" / "cache")
-
-
-def test_two_processes_at_once(made: Path, tmp_path: Path) -> None:
-    """Both succeed; one packs, the other waits and reads."""
-    program = (
-        "from datamodules.celeba import CelebA;"
-        f"data = CelebA({str(made)!r}, cache_dir={str(tmp_path)!r}); data.prepare_data(); data.setup();"
-        "print(data.images('train').sum().item())"
-    )
-    root = Path(__file__).parents[2]  # the packages need not be installed
-    options: dict[str, Any] = {"cwd": root, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen([sys.executable, "-c", program], **options) for _ in range(2)]
-    outputs = [process.communicate(timeout=120) for process in running]
-    assert [process.returncode for process in running] == [0, 0], outputs
-    assert outputs[0][0] == outputs[1][0]
-    assert "".join(errors for _, errors in outputs).count("packing CelebA at 64 x 64: 42 images") == 1, outputs
-    assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock"] == [".npy"]
 
 
 def flipped(data: CelebA, batch: Batch, training: bool = True, seed: int = 0) -> Batch:
