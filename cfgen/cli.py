@@ -10,7 +10,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +169,13 @@ class FitCLI(LightningCLI):
             raise UserError(str(error)) from error
         root = Path(self.config.runs_dir)
         for key, value in self.earlier.items():
-            model.init_args[key] = str(ready_run(str(value), root, tuple(packaged_configs()), self._train_earlier))
+            run = ready_run(str(value), root, tuple(packaged_configs()), self._planned, self._train_earlier)
+            say(f"{self.config.name} builds on {run}")
+            model.init_args[key] = str(run)
+        self._set_seed()  # the same start, whether or not an earlier run was trained just now
+
+    def _planned(self, stage: str) -> dict[str, Any]:
+        return StagePlan(stage_arguments(stage, self._dump(), self.config.runs_dir))._dump()
 
     def _train_earlier(self, stage: str) -> None:
         if self.config.trainer.fast_dev_run:
@@ -195,15 +200,8 @@ class FitCLI(LightningCLI):
         """What to do about an earlier run that does not fit."""
         if Path(self.earlier[key]).is_dir():
             return f"Name another run with --model.{key}"
-        assert isinstance(self.parser, OneLineParser)
-        words = [*self.parser.given, "--"]
-        data = [
-            part
-            for word, after in pairwise(words)
-            if word.startswith("--data")
-            for part in ([word] if after.startswith("--") else [word, after])
-        ]
-        return f"Make one that does: {shlex.join(['cfgen', 'fit', '--config', str(self.earlier[key]), *data])}"
+        arguments = stage_arguments(str(self.earlier[key]), self._dump(), self.config.runs_dir)
+        return f"Make one that does: {shlex.join(['cfgen', 'fit', *arguments])}"
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         try:
@@ -275,6 +273,16 @@ class FitCLI(LightningCLI):
         """The resolved config, complete but for what belongs to one command rather than to the run."""
         dump = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
         return {key: value for key, value in dump.items() if key not in ("config", "ckpt_path", "runs_dir")}
+
+
+class StagePlan(FitCLI):
+    """What a command would train, with nothing made yet."""
+
+    def before_instantiate_classes(self) -> None:
+        pass
+
+    def instantiate_classes(self) -> None:
+        pass
 
 
 def git_commit() -> str | None:

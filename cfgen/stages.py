@@ -26,9 +26,33 @@ def earlier_runs(class_path: str) -> Sequence[str]:
     return getattr(found_class(class_path), "earlier_runs", ())
 
 
-def finished_run(root: Path, name: str) -> Path | None:
-    """The newest run of that name that was trained to its end."""
-    return next((run for run in runs_of(root, name) if (run / FINISHED).is_file()), None)
+def finished_run(root: Path, name: str, config: Mapping[str, Any]) -> Path | None:
+    """Of the runs of that name that were trained to their end the newest with the model, data and length of this config; else
+    the newest with its data, a trial of other settings perhaps; else the newest."""
+    runs = [run for run in runs_of(root, name) if (run / FINISHED).is_file()]
+    wanted = settings(config)
+    alike = {run: [key for key, value in settings(config_of(run)).items() if value == wanted[key]] for run in runs}
+    return max(runs, key=lambda run: ("data" in alike[run], len(alike[run]) == len(wanted)), default=None)
+
+
+def settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides which model comes out of a config, and not where its earlier runs were found or what it ran on."""
+    model, data, trainer = (dict(config.get(part) or {}) for part in ("model", "data", "trainer"))
+    earlier = earlier_runs(model["class_path"]) if model else ()
+    model["init_args"] = {key: value for key, value in (model.get("init_args") or {}).items() if key not in earlier}
+    return {
+        "model": model,
+        "data": data,
+        "length": [trainer.get(key) for key in ("max_epochs", "max_steps", "max_time")],
+    }
+
+
+def config_of(run: Path) -> dict[str, Any]:
+    """A run's config; empty where there is none that can be read."""
+    try:
+        return yaml.safe_load((run / "config.yaml").read_text()) or {}
+    except (OSError, yaml.YAMLError):
+        return {}
 
 
 def interrupted_run(root: Path, name: str, config: Mapping[str, Any]) -> Path | None:
@@ -36,16 +60,18 @@ def interrupted_run(root: Path, name: str, config: Mapping[str, Any]) -> Path | 
     newest = next(iter(runs_of(root, name)), None)
     if newest is None or (newest / FINISHED).is_file() or not (newest / "last.ckpt").is_file():
         return None
-    try:
-        same = yaml.safe_load((newest / "config.yaml").read_text()) == config
-    except (OSError, yaml.YAMLError):
-        return None
-    return newest if same else None
+    return newest if config_of(newest) == config else None
 
 
-def ready_run(value: str, root: Path, configs: Sequence[str], train: Callable[[str], None]) -> Path:
-    """What `value` names: one of the user's runs or a packaged model as it is; of a config, its newest finished run, trained
-    where needed."""
+def ready_run(
+    value: str,
+    root: Path,
+    configs: Sequence[str],
+    planned: Callable[[str], Mapping[str, Any]],
+    train: Callable[[str], None],
+) -> Path:
+    """What `value` names: one of the user's runs or a packaged model as it is; of a config, its finished run, trained where
+    needed.  `planned` says what a config would be trained with here, `train` trains it."""
     path = Path(value)
     if not path.exists() and value in packaged_models():
         return located(value)
@@ -58,10 +84,11 @@ def ready_run(value: str, root: Path, configs: Sequence[str], train: Callable[[s
     name = path.stem if path.suffix in (".yaml", ".yml") else value
     if not path.exists() and name not in configs:
         raise UserError(f"no run at {value}, and {unknown_name('config', name, configs)}")
-    found = finished_run(root, name)
+    config = planned(value)
+    found = finished_run(root, name, config)
     if found is None:
         train(value)
-        found = finished_run(root, name)
+        found = finished_run(root, name, config)
         if found is None:
             raise UserError(f"{name} was interrupted: the same command goes on with it")
     return found

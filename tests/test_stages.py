@@ -1,6 +1,7 @@
 """Runs that need an earlier run, as users type them: trained first, used, resumed, refused."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -114,10 +115,28 @@ def test_an_earlier_run_that_does_not_fit_is_refused_with_the_command_that_makes
     assert fit.main(["--config", "second.yaml", *others]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: runs/first/001 was trained with other attributes (slant) than the data has. ")
-    assert "Make one that does: cfgen fit --config first.yaml --data.attributes" in error
+    command = shlex.split(error.split("Make one that does: cfgen fit ")[1])
     assert fit.main(["--config", "second.yaml", *others, "--model.mechanism", "runs/first/001"]) == 2
     assert "Name another run with --model.mechanism" in capsys.readouterr().err
     assert runs() == {"first/001 finished", "second/001 finished"}
+    # the command does make one, and of the two runs there are now each is used where it fits
+    assert fit.main([*command, "--trainer.max_epochs", "1"]) == 0
+    capsys.readouterr()
+    for words, builds_on in (([], "001"), (others, "002")):
+        assert fit.main(["--config", "second.yaml", "--trainer.max_epochs", "1", *words]) == 0
+        assert f"second builds on runs/first/{builds_on}\n" in capsys.readouterr().out
+
+
+def test_a_trial_with_other_settings_does_not_displace_the_run_that_the_config_asks_for(capsys):
+    quick = ["--trainer.max_epochs", "1"]
+    assert fit.main(["--config", "first.yaml", *quick]) == 0
+    assert fit.main(["--config", "second.yaml", *quick]) == 0
+    assert "second builds on runs/first/001\n" in capsys.readouterr().out  # all there is, and said
+    assert fit.main(["--config", "first.yaml"]) == 0
+    assert fit.main(["--config", "first.yaml", *quick, "--model.mapping_layers", "2"]) == 0
+    capsys.readouterr()
+    assert fit.main(["--config", "second.yaml", *quick]) == 0
+    assert "second builds on runs/first/002\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
