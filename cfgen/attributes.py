@@ -219,17 +219,32 @@ class Schema(nn.Module):
 
     def check_do(self, do: Mapping[str, Any], rows: int | None = None) -> dict[str, Tensor]:
         """The values of an intervention as columns (0-d for a scalar); refuses unknown names and values out of range."""
-        return {name: self._check_value(name, value, rows) for name, value in do.items()}
+        return {name: self._check_value(name, value, rows, f"do({name})") for name, value in do.items()}
 
-    def _check_value(self, name: str, value: Any, rows: int | None) -> Tensor:
+    def check_given(self, given: Mapping[str, Any], rows: int) -> dict[str, Tensor]:
+        """What is said to be true of images, as columns; continuous values may lie outside the range that training saw."""
+        columns = {}
+        for name, value in given.items():
+            column = self._check_value(name, value, rows, name, in_range=not isinstance(self[name], Continuous))
+            if not column.isfinite().all():
+                raise ValueError(f"{name} is not known of every image: it has to be a number")
+            columns[name] = column.expand(rows)
+        return columns
+
+    def _check_value(self, name: str, value: Any, rows: int | None, what: str, in_range: bool = True) -> Tensor:
         attribute = self[name]
         if isinstance(attribute, Categorical):
-            column = self._positions(name, attribute, value)
+            column = self._positions(what, attribute, value)
         else:
-            column = torch.as_tensor(value, dtype=self.low.dtype, device=self.low.device)
+            try:
+                column = torch.as_tensor(value, dtype=self.low.dtype, device=self.low.device)
+            except (TypeError, ValueError, RuntimeError):
+                raise ValueError(f"{what}: {value!r} is not a number") from None
         if column.ndim > 1 or (column.ndim == 1 and rows is not None and len(column) != rows):
-            raise ValueError(f"do({name}): one value, or one for each of the {rows} rows, not {tuple(column.shape)}")
+            raise ValueError(f"{what}: one value, or one for each of the {rows} rows, not {tuple(column.shape)}")
         match attribute:
+            case Continuous() if not in_range:
+                return column
             case Continuous():
                 low, high = self._range(name)
                 # the bounds may be typed from a printed table: allow for its rounding
@@ -241,10 +256,11 @@ class Schema(nn.Module):
             case Categorical():
                 return column
         if wrong.any():
-            raise ValueError(f"do({name}={column[wrong][0].item():.4g}) is out of range. Valid: {valid}")
+            value = f"{name}={column[wrong][0].item():.4g}"
+            raise ValueError(f"{what.replace(name, value)} is out of range. Valid: {valid}")
         return column
 
-    def _positions(self, name: str, attribute: Categorical, value: Any) -> Tensor:
+    def _positions(self, what: str, attribute: Categorical, value: Any) -> Tensor:
         """Positions of categorical values; a tensor already holds positions, anything else is looked up by its name."""
         position: dict[Any, int]
         if isinstance(value, Tensor):
@@ -260,7 +276,7 @@ class Schema(nn.Module):
             shape = torch.Size([] if single else [len(wanted)])
         for v in wanted:
             if v not in position:
-                raise ValueError(f"do({name}): {unknown_name('value', str(v), map(str, attribute.values))}")
+                raise ValueError(f"{what}: {unknown_name('value', str(v), map(str, attribute.values))}")
         positions = [position[v] for v in wanted]
         return torch.tensor(positions, dtype=self.low.dtype, device=self.low.device).reshape(shape)
 

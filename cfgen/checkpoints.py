@@ -7,6 +7,7 @@ import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from textwrap import shorten
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -117,7 +118,9 @@ def from_checkpoint(path: Path, kind: type[Module]) -> Module:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         class_name, arguments, state = (checkpoint[key] for key in ("class_path", "hyper_parameters", "state_dict"))
     except Exception as error:  # whatever a torn or foreign file makes of itself
-        raise UserError(f"{path} is not a checkpoint of cfgen ({type(error).__name__}: {error})") from error
+        # an unpickler's own words are a paragraph, with advice that would run code from the file
+        reason = "" if isinstance(error, UnpicklingError) else f": {shorten(str(error), 200)}"
+        raise UserError(f"{path} is not a checkpoint of cfgen ({type(error).__name__}{reason})") from error
     return rebuild(kind, class_name, arguments, state, path)
 
 

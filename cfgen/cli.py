@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,12 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from callbacks import EpochSeed
+from callbacks import FID, EpochSeed
 from cfgen.attributes import Schema
 from cfgen.checkpoints import built
 from cfgen.cli_parser import HelpWithExamples, OneLineParser, PackagedConfigFile, packaged_configs, packaged_data
 from cfgen.errors import UnfitRun, UserError
+from cfgen.networks.features import network_name
 from cfgen.runs import FINISHED, AtomicCheckpointIO, find_last_run, new_run_folder, write_atomically
 from cfgen.stages import earlier_runs, interrupted_run, ready_run, stage_arguments
 from cfgen.tracking import ScalarCSV, finish, wandb_logger
@@ -93,11 +94,19 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def check_names(callbacks: Iterable[Any], data: Any) -> None:
-    """Lets callbacks that name attributes refuse those the data does not have."""
+def check_names(callbacks: Sequence[Any], data: Any) -> None:
+    """Lets callbacks that name attributes refuse those the data does not have, and looks for an FID that is monitored."""
     for callback in callbacks:
         if hasattr(callback, "check"):
             callback.check(Schema(data.scm_spec["attributes"]))
+    networks = [network_name(callback.features) for callback in callbacks if isinstance(callback, FID)]
+    for callback in callbacks:
+        monitor = getattr(callback, "monitor", None) or ""
+        if networks and monitor.startswith("val/fid_") and monitor.split("/")[1].removeprefix("fid_") not in networks:
+            other = monitor.replace(monitor.split("/")[1], f"fid_{networks[0]}")
+            raise UserError(
+                f"{type(callback).__name__} monitors {monitor}, but FID has another network: monitor {other}"
+            )
 
 
 class FitCLI(LightningCLI):
@@ -164,7 +173,7 @@ class FitCLI(LightningCLI):
         if not self.earlier:
             return
         try:  # a wrong name must not come out hours later, when the earlier runs are done
-            check_names(map(built, self.config.trainer.callbacks or ()), built(self.config.data))
+            check_names([built(one) for one in self.config.trainer.callbacks or ()], built(self.config.data))
         except ValueError as error:
             raise UserError(str(error)) from error
         root = Path(self.config.runs_dir)

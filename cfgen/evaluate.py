@@ -17,9 +17,8 @@ from torch import Tensor
 
 from cfgen import figures
 from cfgen.attributes import unknown_name
-from cfgen.audit import count, default_label
+from cfgen.audit import default_label
 from cfgen.audit_folder import png, write
-from cfgen.checkpoints import load_module
 from cfgen.cli import one_line_errors
 from cfgen.effectiveness import Comparison, measurable
 from cfgen.errors import UserError
@@ -41,15 +40,16 @@ from cfgen.evaluation.comparison import comparison_csv, comparison_html, compari
 from cfgen.evaluation.label_accuracy import label_name
 from cfgen.evaluation.pictures import answer_figures, first_images, misclassified, run_figures
 from cfgen.evaluation.predicted import ReadsAttributes, common_attributes
-from cfgen.evaluation.report import as_csv, as_json, show
+from cfgen.evaluation.report import as_csv, as_json, show, tells_less
 from cfgen.evaluation.scores import over_seeds
 from cfgen.evaluation.subject import Subject, require_finished, subjects
 from cfgen.evaluation.truth import KnowsTruth
-from cfgen.loading import load_classifier
+from cfgen.loading import load_classifier, load_reader
 from cfgen.metrics.fid import FID, fids
 from cfgen.networks.features import feature_network, network_name
+from cfgen.option_types import count, natural
 from cfgen.runs import new_run_folder
-from lightning_modules import AttributeReader, Classifier
+from lightning_modules import Classifier
 
 EPILOG = """examples:
   cfgen evaluate runs/quickstart                                              scores and figures, into the run's folder
@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
         "attributes)")  # fmt: skip
     add("--split", choices=["test", "val"], default="test", help="val while you choose settings")
     add("--images", type=count, metavar="N", help="the first N images only; all by default")
-    add("--seed", type=int, default=0, help="of the values asked for and of all noise (default: 0)")
+    add("--seed", type=natural, default=0, help="of the values asked for and of all noise (default: 0)")
     add("--seeds", type=count, default=1, metavar="N",
         help="repeat with N seeds from --seed on; values are then means over seeds (default: 1)")  # fmt: skip
     add("--values", type=count, default=1, metavar="N",
@@ -147,7 +147,7 @@ def load_judges(options: argparse.Namespace, found: Sequence[Subject]) -> Judges
     for run in filter(None, (options.classifier, options.predictor)):
         require_finished(run)
     classifier = load_classifier(options.classifier, options.device) if options.classifier else None
-    predictor = load_module(options.predictor, AttributeReader) if options.predictor else None
+    predictor = load_reader(options.predictor, options.device) if options.predictor else None
     for option, judge in (("--classifier", classifier), ("--predictor", predictor)):
         if judge is not None and judge.image_shape != model.module.image_shape:
             theirs, ours = judge.image_shape, model.module.image_shape
@@ -157,10 +157,32 @@ def load_judges(options: argparse.Namespace, found: Sequence[Subject]) -> Judges
     elif classifier is not None:
         require_binary(model.schema)
     if predictor is not None:
-        predictor = predictor.to(options.device).eval()
         common_attributes(model.schema, predictor.schema)
     fid = (network_name(options.fid), FID(feature_network(options.fid)).to(options.device)) if options.fid else None
-    return Judges(classifier, predictor, fid, options.metrics, options.values)
+    if fid is not None:
+        if len(found[0].x) < 2:
+            raise UserError("--fid needs 2 images or more, and tells something of a thousand")
+        fid[1].check(found[0].x[:2])
+    judges = Judges(classifier, predictor, fid, options.metrics, options.values)
+    if options.metrics is not METRICS:  # asked for by name
+        require_applicable(judges, found[0])
+    return judges
+
+
+def require_applicable(judges: Judges, subject: Subject) -> None:
+    """Refuses metrics that these runs and judges have no numbers for."""
+    classes = judges.classifier.classes if judges.classifier is not None else 0
+    missing = {
+        "effectiveness": None if measurable(subject.model.schema) or judges.predictor else "--predictor",
+        "labels": None if classes > 2 else "--classifier with a classifier of labels",
+        "bias": None if classes == 2 else "--classifier with a classifier of yes or no",
+        "truth": None
+        if isinstance(subject.data, KnowsTruth)
+        else "data whose true counterfactuals are known, such as Faces",
+    }
+    for name in judges.metrics:
+        if missing.get(name):
+            raise UserError(f"--metrics {name} needs {missing[name]}")
 
 
 def evaluate_run(subject: Subject, judges: Judges, seeds: range) -> dict[str, Score]:
@@ -172,10 +194,12 @@ def evaluate_run(subject: Subject, judges: Judges, seeds: range) -> dict[str, Sc
     several |= {"values": judges.values} if judges.values > 1 else {}
     facts = {"images": len(subject.x), "split": subject.split, "seed": seeds[0], **several}
     show(about(subject, seeds), subject.model.schema, scores)
-    test = subject.split == "test"
+    name = "metrics" if subject.split == "test" else f"metrics-{subject.split}"
+    text = as_json(scores, facts)
+    partial = "-partial" if tells_less(text, subject.folder / f"{name}.json") else ""
     contents = {
-        "metrics.json" if test else f"metrics-{subject.split}.json": as_json(scores, facts).encode(),
-        f"metrics-{subject.split}.csv": as_csv(scores).encode(),  # metrics.csv is training's own
+        f"{name}{partial}.json": text.encode(),
+        f"metrics-{subject.split}{partial}.csv": as_csv(scores).encode(),  # metrics.csv is training's own
     }
     contents |= {f"{name}-{subject.split}.png": png(figure) for name, figure in drawn.items()}
     write_all(subject.folder, contents)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from cfgen.attributes import Binary, Continuous, Schema
-from cfgen.counterfactual import ImageMechanism, State
+from cfgen.counterfactual import ImageMechanism, State, reconstruct
 from cfgen.effectiveness import Comparison
 from cfgen.metrics import MedianAbsError
 from cfgen.scm import AttributeSCM
@@ -76,7 +76,7 @@ def draw_image(axes: Axes, image: Tensor, corner: tuple[float, float], size: flo
 @torch.inference_mode()
 def reconstructions(mechanism: ImageMechanism, x: Tensor, a: Tensor, columns: int = 12) -> Figure:
     """Appendix F: real images, and below each its reconstruction x_r."""
-    x_r = mechanism.decode(mechanism.abduct(x, a), a)
+    x_r = reconstruct(mechanism, x, a)
     lines: list[list[Tensor]] = []
     for start in range(0, len(x), columns):
         lines += [list(x[start : start + columns]), list(x_r[start : start + columns])]
@@ -146,7 +146,7 @@ def counterfactual_rows(mechanism: ImageMechanism, scm: AttributeSCM, x: Tensor,
 @torch.inference_mode()
 def ablation_rows(models: Mapping[str, ImageMechanism], x: Tensor, a: Tensor) -> Figure:
     """Appendix K: real images, and below them the reconstructions of one model after another."""
-    reconstructed = [list(mechanism.decode(mechanism.abduct(x, a), a)) for mechanism in models.values()]
+    reconstructed = [list(reconstruct(mechanism, x, a)) for mechanism in models.values()]
     return image_grid([list(x), *reconstructed], rows=["real", *models], cell=0.8)
 
 

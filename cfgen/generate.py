@@ -6,17 +6,18 @@ import argparse
 import csv
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from cfgen.attributes import Categorical, Continuous
+from cfgen.attributes import Categorical, Continuous, unknown_name
 from cfgen.checkpoints import packaged_models
 from cfgen.cli import one_line_errors
 from cfgen.effectiveness import measurable, measured_columns
@@ -25,6 +26,7 @@ from cfgen.examples import read_examples
 from cfgen.figures import image_grid
 from cfgen.interventions import parse_assignments
 from cfgen.loading import CounterfactualModel, load, run_data, run_folder
+from cfgen.option_types import natural
 
 EPILOG = """examples:
   cfgen generate morphomnist-csali --do thickness=5                     a model that comes with cfgen, and its examples
@@ -56,9 +58,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--index", default="0-4",
         help="which test images of the run's data, or which of an exported model's examples, e.g. 3 or 0-9 or 1,5,7",
     )  # fmt: skip
-    source.add_argument("--images", nargs="+", metavar="FILE", help="image files of your own instead")
+    source.add_argument(
+        "--images", nargs="+", metavar="FILE",
+        help="image files of your own instead: the middle of a picture in the model's proportions; one of CelebA's 178 x 218 "
+        "pixels is cropped as in training",
+    )  # fmt: skip
     parser.add_argument("--given", metavar="ATTRIBUTE=VALUE[,...]", help="what is true of your images, e.g. label=3")
-    parser.add_argument("--seed", type=int, default=0, help="of noise that has to be drawn (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="of noise that has to be drawn (default: 0)")
     parser.add_argument("--out", metavar="DIR", help="also write single images and attributes.csv into this new folder")
     options = parser.parse_args(arguments)
     return one_line_errors(lambda: generate(options))
@@ -74,18 +80,19 @@ def generate(options: argparse.Namespace) -> None:
             raise UserError(str(error)) from error
     out = new_folder(options.out)
     if options.images:
-        names, x, a = own_images(model, options.images, options.given)
+        names, x, a = own_images(model, options.run, options.images, options.given)
     else:
         if options.given:
             raise UserError("--given goes with --images: the attributes of the run's own images are known")
         names, x, a = known_images(model, options.run, options.index)
+    own = model.values(model.columns(a, len(x)))
     results = [
         model.counterfactual(x, a, do, options.seed)
         for do in track(interventions, "generating", console=Console(stderr=True), transient=True)
     ]
     heads = ["original", "reconstruction", *(f"do({text})".replace(",", ",\n") for text in options.do)]
     columns = [x, results[0].reconstructions, *(result.images for result in results)]
-    described = [describe(model, model.values(model.columns(a, len(x))))] * 2
+    described = [describe(model, own)] * 2
     described += [describe(model, result.attributes) for result in results]
     lines = [[column[row] for column in columns] for row in range(len(x))]
     captions = [[texts[row] for texts in described] for row in range(len(x))]
@@ -104,7 +111,10 @@ def new_folder(name: str | None) -> Path | None:
     folder = Path(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists already: --out takes a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write {folder}: {error.strerror or error} (--out chooses another folder)") from error
     return folder
 
 
@@ -151,21 +161,26 @@ def parse_index(text: str, size: int, what: str) -> list[int]:
 
 
 def own_images(
-    model: CounterfactualModel, files: Sequence[str], given: str | None
+    model: CounterfactualModel, run: str, files: Sequence[str], given: str | None
 ) -> tuple[list[str], Tensor, dict[str, Any]]:
-    """Image files in the model's size, with the attributes that are given or can be measured."""
+    """Image files framed as the model's own images were, with the attributes that are given or can be measured."""
     channels, height, width = model.module.image_shape
+    try:
+        framed = run_data(run).framed
+    except (UserError, AttributeError):  # a data set of another kind, or none that is known of
+        framed = partial(ImageOps.fit, size=(width, height))
     pixels = []
     for file in files:
         try:
-            image = Image.open(file).convert("L" if channels == 1 else "RGB").resize((width, height))
+            image = framed(ImageOps.exif_transpose(Image.open(file)).convert("L" if channels == 1 else "RGB"))
         except (OSError, UnidentifiedImageError) as error:
             raise UserError(f"{file} cannot be read as an image ({error})") from error
         pixels.append(torch.from_numpy(np.array(image)).reshape(height, width, channels).permute(2, 0, 1))
     x = model.images(torch.stack(pixels))
     attributes: dict[str, Any] = parse_assignments(given) if given else {}
     for name in attributes:
-        model.schema[name]
+        if name not in model.schema.names:
+            raise UserError(f"--given: {unknown_name('attribute', name, model.schema.names)}")
     names = [name for name in measurable(model.schema) if name not in attributes]
     if channels == 1 and names:
         attributes |= measured_columns(x, names)

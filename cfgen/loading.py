@@ -87,15 +87,10 @@ class CounterfactualModel:
         missing = [name for name in self.schema.names if name not in a]
         if missing:
             raise UserError(f"the images' own attributes are needed too: {', '.join(missing)} is missing")
-        columns: dict[str, Tensor] = {}
-        for name, value in a.items():
-            attribute = self.schema[name]
-            if isinstance(attribute, Categorical) and not isinstance(value, Tensor):
-                column = self.schema.check_do({name: value})[name]
-            else:
-                column = torch.as_tensor(value, dtype=torch.float32, device=self.schema.low.device)
-            columns[name] = column.expand(rows)
-        return columns
+        try:
+            return self.schema.check_given(a, rows)
+        except ValueError as error:
+            raise UserError(str(error)) from error
 
     def values(self, columns: Columns) -> dict[str, Any]:
         """Columns with categorical positions turned into the values they stand for."""

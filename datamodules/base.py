@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
@@ -107,6 +108,10 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
     def shareable(self) -> AttributeDataModule | None:
         """A set with these attributes whose images may be given away with a model; by default there is none."""
         return None
+
+    def framed(self, image: Image.Image) -> Image.Image:
+        """A picture from elsewhere, framed as this set's are: by default its middle, in their proportions and size."""
+        return ImageOps.fit(image, self.image_shape[:0:-1], Image.Resampling.BILINEAR)
 
     @property
     def scm_spec(self) -> dict[str, Any]:

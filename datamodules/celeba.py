@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from PIL import Image
 
 from cfgen.attributes import unknown_name
 from cfgen.batch import Batch
@@ -20,6 +21,7 @@ from datamodules.packing import pack_location, packed
 
 __all__ = ["CelebA"]
 
+ALIGNED = (178, 218)  # width and height of CelebA's photographs
 _VERSION = 1  # raise it when the same files give other pixels: packed images are then made again
 
 
@@ -129,6 +131,13 @@ class CelebA(AttributeDataModule):
             mirrored = torch.rand(len(batch.x), device=batch.x.device) < 0.5
             batch = batch._replace(x=torch.where(mirrored[:, None, None, None], batch.x.flip(-1), batch.x))
         return super().on_after_batch_transfer(batch, dataloader_idx)
+
+    def framed(self, image: Image.Image) -> Image.Image:
+        """A picture of CelebA's size is cropped as its photographs are; of others it is the middle."""
+        if image.size != ALIGNED:
+            return super().framed(image)
+        (pixels,) = crop_and_resize([image], 1, self.crop, self.image_size)
+        return Image.fromarray(pixels.transpose(1, 2, 0))
 
     def _files(self) -> tuple[ImageFiles, Table]:
         folder = self.folder()

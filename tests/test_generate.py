@@ -2,10 +2,13 @@
 
 import csv
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from cfgen import generate
+from datamodules import Faces
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +60,18 @@ def test_images_of_ones_own(tiny_run, here):
         (["--do", "label=1", "--given", "label=2"], "--given goes with --images"),
         (["--do", "label=1", "--images", "none.png"], "none.png cannot be read as an image"),
         (["--do", "label=1", "--images", "blank.png"], "Say --given label=VALUE"),
+        (["--do", "thickness=thin"], "do(thickness): 'thin' is not a number"),
+        (
+            ["--do", "label=1", "--images", "blank.png", "--given", "lable=3"],
+            "--given: unknown attribute 'lable'. Did you",
+        ),
+        (["--do", "label=1", "--images", "blank.png", "--given", "label=12"], "label: unknown value '12'"),
+        (
+            ["--do", "label=1", "--images", "blank.png", "--given", "label=1,slant=much"],
+            "slant: 'much' is not a number",
+        ),
+        (["--do", "label=1", "--images", "blank.png", "--given", "label=1"], "thickness is not known of every image"),
+        (["--do", "label=1", "--out", "blank.png/deeper"], "cannot write blank.png/deeper: Not a directory"),
     ],
 )
 def test_bad_input_gets_one_line(tiny_run, here, capsys, options, message):
@@ -66,6 +81,19 @@ def test_bad_input_gets_one_line(tiny_run, here, capsys, options, message):
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_faces_of_ones_own_are_framed_as_in_training(tmp_path):
+    """The very file of a data set gives the very pixels that the model was trained on; other sizes their middle."""
+    faces = Faces(count=20, cache_dir=str(tmp_path))
+    faces.prepare_data()
+    faces.setup()
+    file = next(faces.folder().rglob(faces.names("test")[0]))
+    framed = faces.framed(Image.open(file))
+    assert torch.equal(torch.from_numpy(np.array(framed)).permute(2, 0, 1), faces.images("test")[0])
+    wide = Image.new("RGB", (300, 100))
+    wide.paste((255, 0, 0), (100, 0, 200, 100))
+    assert np.array(faces.framed(wide))[..., 0].min() > 200
 
 
 def test_a_run_that_is_not_there(here, capsys):

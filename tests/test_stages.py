@@ -1,5 +1,6 @@
 """Runs that need an earlier run, as users type them: trained first, used, resumed, refused."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -10,7 +11,9 @@ import pytest
 import torch
 import yaml
 
+import cfgen
 from cfgen import fit
+from datamodules import Faces
 
 ROOT = Path(fit.__file__).parents[1]
 
@@ -176,6 +179,21 @@ def test_help_shows_the_stages(capsys):
     with pytest.raises(SystemExit):
         fit.main(["--help"])
     assert "celeba_styleali ──► celeba_csali" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_celeba_recipe_as_it_ships(workplace):
+    """celeba_csali_cpu with all its stages, through CelebA's loader, on drawn faces in CelebA's layout."""
+    faces = Faces(count=80, cache_dir="drawn")
+    faces.prepare_data()
+    names = list(faces.scm_spec["attributes"])
+    words = ["--config", "celeba_csali_cpu", "--data.data_dir", str(faces.folder()), "--data.cache_dir", "packed"]
+    words += ["--data.attributes", json.dumps(names), "--trainer.accelerator", "cpu"]
+    assert fit.main(words) == 0
+    assert runs() == {"celeba_styleali_cpu/001 finished", "celeba_csali_cpu/001 finished"}
+    model = cfgen.load("runs/celeba_csali_cpu")
+    assert model.schema.names == names
+    assert type(model.module.ali).__name__ == "StyleALI"
 
 
 @pytest.mark.slow

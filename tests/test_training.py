@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from cfgen import fit
+from cfgen.checkpoints import built
+from cfgen.cli import check_names
 from cfgen.cli_parser import packaged_configs
 
 ROOT = Path(fit.__file__).parents[1]
@@ -41,7 +44,8 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "config", [name for name in packaged_configs() if name.startswith(("morphomnist_ali", "quickstart"))]
+    "config",
+    [name for name in packaged_configs() if name.startswith(("morphomnist_ali", "morphomnist_mod", "quickstart"))],
 )
 def test_every_config_trains_on_tiny_data(config, tiny, workplace):
     options = ["--data.source", "embedded", "--trainer.max_epochs", "1", "--trainer.check_val_every_n_epoch", "1"]
@@ -63,12 +67,23 @@ def test_every_config_trains_on_tiny_data(config, tiny, workplace):
 
 
 @pytest.mark.parametrize("config", packaged_configs())
-def test_every_config_resolves(config, capsys):
-    """Every class and option that a packaged config names exists."""
+def test_every_config_resolves(config, capsys, monkeypatch):
+    """Every class, option, attribute and monitored FID that a packaged config names exists."""
     with pytest.raises(SystemExit) as stopped:
         fit.main(["--config", config, "--print_config"])
     assert stopped.value.code == 0
-    assert "class_path: lightning_modules." in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "class_path: lightning_modules." in text
+    monkeypatch.setattr("callbacks.fid.feature_network", lambda features: torch.nn.Identity())  # no download
+    settings = yaml.safe_load(text)
+    check_names([built(one) for one in settings["trainer"]["callbacks"]], built(settings["data"]))
+
+
+def test_the_fid_that_is_monitored_must_be_measured(capsys):
+    fid = {"class_path": "callbacks.FID", "init_args": {"features": "efficientnet_lite0"}}
+    best = {"class_path": "callbacks.BestCheckpoint", "init_args": {"monitor": "val/fid_inception/generated"}}
+    assert fit.main(["--config", "faces_styleali", "--trainer.callbacks", json.dumps([fid, best])]) == 2
+    assert "monitor val/fid_efficientnet_lite0/generated" in capsys.readouterr().err
 
 
 def test_resume_equals_uninterrupted_and_seeds_decide(tiny, workplace):
@@ -105,6 +120,7 @@ TWO_PROCESSES = """
 import json, sys
 import pytorch_lightning as pl
 import torch
+import yaml
 import cfgen
 from callbacks import MedianAbsError
 from datamodules import MorphoMNIST

@@ -21,7 +21,7 @@ def measured(
 ) -> Iterator[dict[str, Tensor]]:
     """For each image, `median_abs_error/do(k)/j`: |measured - target| of attribute j under do(k = the value asked).
 
-    With several `values`, each image is asked for as many of every k, and counts once for each.
+    With several `values`, each image is asked for as many of every k, and has a row of them.
 
     Beside it `floor` (real images against their own values) and `untouched` (real images against the value asked of j).  An
     image on which nothing can be measured is infinitely wrong.  What was compared is appended to `seen`, for the scatter.
@@ -36,4 +36,4 @@ def measured(
         for do, j, found, target in batch:
             wrong_by = (found - target).abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
             errors.setdefault(f"median_abs_error/{do}/{j}", []).append(wrong_by)
-        yield {name: torch.cat(parts) for name, parts in errors.items()}
+        yield {name: parts[0] if len(parts) == 1 else torch.stack(parts, dim=1) for name, parts in errors.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from cfgen.attributes import Schema
 from cfgen.audit_folder import table
 from cfgen.evaluation.scores import Score
 
-__all__ = ["as_csv", "as_json", "blank", "show", "with_error"]
+__all__ = ["as_csv", "as_json", "blank", "show", "tells_less", "with_error"]
 
 ACROSS = 6  # columns of a table that a terminal has room for
 TRUTHS = {"do": "error", "effect": "of the change", "untouched": "untouched", "changed": "share changed"}
@@ -33,6 +34,15 @@ def as_json(scores: Mapping[str, Score], facts: Mapping[str, Any]) -> str:
     if over := {name: score.over_seeds for name, score in scores.items() if not math.isnan(score.over_seeds)}:
         content["standard_errors_over_seeds"] = over
     return json.dumps(content, indent=1, allow_nan=False)
+
+
+def tells_less(text: str, path: Path) -> bool:
+    """Whether JSON scores are of fewer images, or of fewer metrics, than those in a file: they must not take its place."""
+    try:
+        old, new = json.loads(path.read_text()), json.loads(text)
+        return new["images"] < old["images"] or not new.keys() >= old.keys()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def plain(value: float) -> float | None:

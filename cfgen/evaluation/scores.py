@@ -26,7 +26,8 @@ class Score(NamedTuple):
 
 
 class Scores:
-    """What metrics yield, a batch at a time: by name, a value for each image, NaN where an image does not count."""
+    """What metrics yield, a batch at a time: by name, a value for each image (of medians perhaps several, as a row), NaN where
+    an image does not count."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Tensor]] = {}
@@ -57,15 +58,20 @@ def median_score(values: Tensor) -> Score:
 
     The values of rank n/2 - 0.98 sqrt(n) and n/2 + 0.98 sqrt(n) enclose the median in 95 of 100 samples, whatever the
     distribution (0.98 sqrt(n) is 1.96 standard deviations of how many of n values lie below it); half their distance over
-    1.96 is the standard error that a normal distribution with that interval would have.
+    1.96 is the standard error that a normal distribution with that interval would have.  Several values of one image go
+    together: what varies from sample to sample is each image's share below the median, and n is the number of images.
     """
-    ordered = values[~values.isnan()].double().sort().values
-    n = len(ordered)
+    rows = values[:, None] if values.ndim == 1 else values
+    rows = rows[~rows.isnan().any(dim=1)].double()
+    n, ordered = len(rows), rows.flatten().sort().values
     if not n:
         return Score(math.nan, math.nan, 0)
-    middle = (ordered[(n - 1) // 2] + ordered[n // 2]).item() / 2
-    reach = 0.98 * math.sqrt(n)
-    low, high = ordered[max(0, math.floor(n / 2 - reach))], ordered[min(n - 1, math.ceil(n / 2 + reach) - 1)]
+    count = len(ordered)
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]).item() / 2
+    deviation = 0.5 if count == n else (rows <= middle).double().mean(dim=1).std().item()
+    reach = 1.96 * deviation / math.sqrt(n) * count if n > 1 else 0.0
+    low = ordered[max(0, math.floor(count / 2 - reach))]
+    high = ordered[min(count - 1, math.ceil(count / 2 + reach) - 1)]
     return Score(middle, (high - low).item() / 2 / 1.96 if n > 1 else math.nan, n)
 
 

@@ -20,6 +20,7 @@ from cfgen.stages import OWN_DATA
 __all__ = ["Subject", "require_finished", "subjects"]
 
 PLACES = ("cache_dir", "data_dir")  # where data lies, which says nothing of what it is
+ASSUMED = ("edges", "mechanisms", "seed")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def other_data(first: Path, other: Path, why: Sequence[str]) -> UserError:
 
 
 def data_settings(folder: Path) -> dict[str, Any]:
-    """The data section of a run's config, without where files lie and how they are batched."""
+    """The data section of a run's config, without where files lie, how they are batched and what is assumed of the attributes:
+    models that differ in that are what one wants to compare.  What the images are is looked at once they are read."""
     section = yaml.safe_load((folder / "config.yaml").read_text())["data"]
     settings = {"class_path": section["class_path"], **(section.get("init_args") or {})}
-    return {key: value for key, value in settings.items() if key not in (*OWN_DATA, *PLACES)}
+    return {key: value for key, value in settings.items() if key not in (*OWN_DATA, *PLACES, *ASSUMED)}

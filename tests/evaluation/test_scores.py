@@ -30,6 +30,17 @@ def test_standard_errors_are_the_spread_of_repeated_samples(kind):
     assert statistics.fmean(score.standard_error for score in found) == pytest.approx(spread, rel=0.1)
 
 
+def test_several_values_of_an_image_do_not_count_as_several_images():
+    """The spread of medians over sets of images, each asked for many values that go together."""
+    generator = torch.Generator().manual_seed(2)
+    images, noise = (torch.randn(size, generator=generator) for size in ((300, 200, 1), (300, 200, 20)))
+    found = [median_score(sample) for sample in images + 0.3 * noise]
+    spread = statistics.stdev(score.value for score in found)
+    assert statistics.fmean(score.standard_error for score in found) == pytest.approx(spread, rel=0.15)
+    assert found[0].n == 200
+    assert median_score(images[0]) == median_score(images[0, :, 0])
+
+
 def test_median_is_the_median_also_of_images_that_cannot_be_measured():
     assert median_score(torch.tensor([3.0, 1.0])).value == 2
     assert median_score(torch.tensor([3.0, 1.0, torch.inf])).value == 3
