@@ -65,9 +65,19 @@ class ExportedClassifier(nn.Module):
             raise UserError("a classifier takes one batch of images and returns a tensor")
         self._output = outputs[0]["as_tensor"]["name"]
         self._nodes = _nodes(graph["nodes"], keep={self._output})
-        self.batch_size: int | None = graph["tensor_values"][self._inputs[0]]["sizes"][0].get("as_int")
+        sizes = graph["tensor_values"][self._inputs[0]]["sizes"]
+        self.batch_size: int | None = sizes[0].get("as_int")
+        self._image = tuple(size.get("as_int") for size in sizes[1:])  # None where any size is fine
 
     def forward(self, x: Tensor) -> Tensor:
+        given = tuple(x.shape[1:])
+        sizes = [asked or side for asked, side in zip(self._image, given, strict=False)]
+        if len(self._image) != len(given) or tuple(sizes) != given:  # many graphs would run on, and answer something
+            made_for = ", ".join("any" if size is None else str(size) for size in self._image)
+            raise UserError(
+                f"the program was exported for images of shape (N, {made_for}), not (N, {', '.join(map(str, given))}): "
+                "--resize and --layout say what it takes"
+            )
         values: dict[str, Any] = {name: getattr(self, buffer) for name, buffer in self._fixed.items()}
         values[self._inputs[0]] = x
         for node in self._nodes:

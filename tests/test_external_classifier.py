@@ -1,10 +1,7 @@
-"""Classifiers from outside: what they take, what they return, where they come from, and what is refused unread."""
+"""Classifiers from outside: what they take, what they return, and where they come from."""
 
-import io
-import json
-import pickle
+import re
 import sys
-import zipfile
 
 import onnx
 import pytest
@@ -13,7 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from cfgen.errors import UserError
-from cfgen.external_classifier import ExternalClassifier, load_network
+from cfgen.external_classifier import ExternalClassifier, FixedBatch, load_network
+from lightning_modules import Classifier
 
 
 class Linear(nn.Module):
@@ -35,6 +33,12 @@ def seed():
 @pytest.fixture
 def x():
     return torch.rand(5, 3, 8, 8)
+
+
+@pytest.fixture
+def images():
+    """As many as are asked before an audit."""
+    return torch.rand(64, 3, 8, 8)
 
 
 class Wrapped(nn.Module):
@@ -86,9 +90,22 @@ def test_preprocessing_is_what_was_said():
 @pytest.mark.parametrize(
     ("options", "change", "message"),
     [
-        ({"output": "probability"}, lambda out: out * 100, "is no probability: is it a logit"),
-        ({}, lambda out: out * torch.nan, "nan, which is no probability"),
-        ({}, lambda out: out.expand(-1, 4), "has 4 classes: say --positive with one of 0 to 3"),
+        ({"output": "probability"}, lambda out: out * 100, "is no probability: is it --output logit"),
+        (
+            {"output": "probability", "positive": 0},
+            lambda out: torch.cat([out.sigmoid(), out], 1),
+            "is it --output logit",
+        ),
+        ({}, lambda out: out * torch.nan, "returns nan: are --mean and --std what it takes"),
+        ({}, lambda out: out / 0, "returns -?inf: are --mean and --std what it takes"),
+        ({"positive": 0}, lambda out: torch.cat([out, out.abs() / 0], 1), "returns (nan|inf): are --mean and --std"),
+        ({"output": "multilabel"}, lambda out: out.expand(-1, 2), "has 2 labels: say --positive with one of 0 to 1"),
+        ({"output": "multilabel", "positive": 1}, lambda out: out, "has 1 labels: say --positive with one of 0 to 0"),
+        (
+            {},
+            lambda out: out.expand(-1, 4),
+            "has 4 classes: say --positive with one of 0 to 3, and --output multilabel if",
+        ),
         ({"positive": 9}, lambda out: out.expand(-1, 4), "has 4 classes: say --positive"),
         ({"positive": 2}, lambda out: out, "--positive is 0 or 1, not 2"),
         ({"output": "class"}, lambda out: out.expand(-1, 4), "is it --output logit"),
@@ -103,6 +120,138 @@ def test_preprocessing_is_what_was_said():
 def test_what_does_not_fit_is_said_in_a_line(x, options, change, message):
     with pytest.raises(UserError, match=message):
         ExternalClassifier(Wrapped(Linear(), change), **options).check(x)
+
+
+def classes(out):
+    return (out[:, 0] > 0).long()
+
+
+ALL_KINDS = {
+    "logit": [
+        lambda out: out,
+        lambda out: torch.cat([0 * out, out], 1),
+        lambda out: torch.cat([0 * out, out.sigmoid()], 1),
+    ],
+    "multilabel": [lambda out: out, lambda out: torch.cat([out, -out], 1)],
+    "probability": [lambda out: out.sigmoid(), lambda out: torch.cat([0 * out, out], 1).softmax(1)],
+    "class": [classes, lambda out: classes(out).float(), lambda out: classes(out).bool()],
+}
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_a_kind_that_is_said_rightly_passes(images, kind):
+    positive = 0 if kind == "multilabel" else None
+    for change in ALL_KINDS[kind]:
+        ExternalClassifier(Wrapped(Linear(), change), output=kind, positive=positive).check(images)
+
+
+@pytest.mark.parametrize(
+    ("said", "change", "hint"),
+    [
+        ("logit", lambda out: out.sigmoid(), "is it --output probability"),
+        ("logit", lambda out: torch.cat([0 * out, out], 1).softmax(1), "is it --output probability"),
+        ("logit", lambda out: (out * torch.linspace(1, 2, 40)).sigmoid(), "is it --output probability"),
+        ("multilabel", lambda out: (out * torch.linspace(1, 2, 40)).sigmoid(), "is it --output probability"),
+        (
+            "logit",
+            classes,
+            "whole numbers (torch.int64), which are no logit: classes, one for each image, are --output class",
+        ),
+        ("multilabel", classes, "are --output class"),
+        ("probability", classes, "are --output class"),
+        ("probability", lambda out: out, "is it --output logit"),
+        ("probability", lambda out: torch.cat([-out, out.sigmoid()], 1), "is it --output logit"),
+        ("class", lambda out: out[:, 0], "is it --output logit"),
+        (
+            "class",
+            lambda out: out[:, 0].sign() * torch.nan,
+            "a class is a whole number, and the classifier returns nan",
+        ),
+        ("class", lambda out: out[:, 0] / 0, "a class is a whole number, and the classifier returns"),
+    ],
+)
+def test_a_kind_that_is_said_wrongly_is_named(images, said, change, hint):
+    """Each of these would be audited without complaint, and most with the same answer for every image."""
+    positive = 1 if change(torch.zeros(2, 1)).ndim == 2 else None
+    with pytest.raises(UserError, match=re.escape(hint)):
+        ExternalClassifier(Wrapped(Linear(), change), output=said, positive=positive).check(images)
+
+
+def test_logits_of_cfgens_own_may_be_small(images):
+    """An untrained classifier of a run says nothing of use, and is no mistake of the user's."""
+
+    class Untrained(Classifier):
+        def forward(self, x):
+            return 0.5 + 0.1 * x.mean((1, 2, 3))
+
+    ExternalClassifier(Untrained((1, 28, 28), classes=2, width=0.05)).check(images)
+    with pytest.raises(UserError, match="is it --output probability"):
+        ExternalClassifier(Wrapped(nn.Identity(), lambda x: 0.5 + 0.1 * x.mean((1, 2, 3)))).check(images)
+
+
+def test_independent_labels_are_read_each_for_itself(images):
+    """A sigmoid of the label's own logit, whatever the other labels say; where they exclude one another, a softmax."""
+    heads = Linear(40).eval()
+    logits = heads(images).detach()
+    labels = ExternalClassifier(heads, output="multilabel", positive=31)
+    labels.check(images)
+    torch.testing.assert_close(labels(images), 1 / (1 + (-logits[:, 31]).exp()))
+    exclusive = ExternalClassifier(heads, output="logit", positive=31)(images)
+    torch.testing.assert_close(exclusive, logits[:, 31].exp() / logits.exp().sum(1))
+    only = Linear().eval()
+    for positive in (None, 0):  # of one label, the column and not "no"
+        found = ExternalClassifier(only, output="multilabel", positive=positive)(images)
+        torch.testing.assert_close(found, only(images)[:, 0].sigmoid())
+
+
+@pytest.mark.parametrize("logits", [1, 2])
+def test_one_image_alone_is_answered_as_among_others(images, logits):
+    """Also by a network that ends in squeeze(), whose answer for one image has no batch."""
+    network = Linear(logits).eval()
+    squeezing = ExternalClassifier(Wrapped(network, torch.squeeze))
+    squeezing.check(images[:1])
+    expected = ExternalClassifier(network)(images)
+    torch.testing.assert_close(squeezing(images), expected)
+    torch.testing.assert_close(torch.cat([squeezing(image[None]) for image in images]), expected)
+    # and one at a time, as programs exported for one image are asked
+    torch.testing.assert_close(ExternalClassifier(FixedBatch(Wrapped(network, torch.squeeze), 1))(images), expected)
+
+
+BY_CHANCE = (lambda out: out + torch.randn_like(out), "when asked again")
+BY_THE_BATCH = (lambda out: 10 * (out - out.mean(0)), "beside other images")
+
+
+@pytest.mark.parametrize(("change", "when"), [BY_CHANCE, BY_THE_BATCH])
+@pytest.mark.parametrize("count", [2, 9, 64])
+def test_an_answer_by_chance_or_by_the_batch_is_refused(images, change, when, count):
+    with pytest.raises(UserError, match=f"answers differ for the same images {when}.*training mode. Call .eval"):
+        ExternalClassifier(Wrapped(Linear(), change)).check(images[:count])
+
+
+def test_an_answer_by_the_groups_of_a_fixed_batch_is_refused(images):
+    with pytest.raises(UserError, match="answers differ for the same images beside other images"):
+        ExternalClassifier(FixedBatch(Wrapped(Linear(), BY_THE_BATCH[0]), 2)).check(images)
+
+
+BROKEN = {
+    "def model(:\n": r"cannot import broken_0 \(SyntaxError: ",
+    "1 / 0": r"cannot import broken_1 \(ZeroDivisionError: division by zero\)",
+    "import not_there": r"cannot import broken_2 \(ModuleNotFoundError: No module named 'not_there'\)",
+    "import sys; sys.exit(3)": r"cannot import broken_3 \(SystemExit: 3\)",
+    "def model(depth): pass": r"calling it without arguments fails \(TypeError: model\(\) missing .*'depth'\)",
+    "def model(): open('weights.pt')": r"calling it without arguments fails \(FileNotFoundError: .*weights.pt",
+    "def model(): pass": "the function returns NoneType, not an nn.Module",
+}
+
+
+@pytest.mark.parametrize("number", range(len(BROKEN)))
+def test_a_function_that_gives_no_network_is_said_in_a_line(tmp_path, monkeypatch, number):
+    code, message = list(BROKEN.items())[number]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / f"broken_{number}.py").write_text(code)
+    with pytest.raises(UserError, match=f"^--classifier broken_{number}:model: {message}"):
+        load_network(f"broken_{number}:model")
 
 
 def test_a_function_of_ones_own(tmp_path, monkeypatch, x):
@@ -124,38 +273,6 @@ def test_a_function_of_ones_own(tmp_path, monkeypatch, x):
         load_network("nowhere")
 
 
-def exported(path, network, dynamic=True, images=2):
-    shapes = ({0: torch.export.Dim("n")},) if dynamic else None
-    program = torch.export.export(network.eval(), (torch.rand(images, 3, 8, 8),), dynamic_shapes=shapes)
-    torch.export.save(program, path)
-    return path
-
-
-class Convolutional(nn.Module):
-    """The kinds of nodes that graphs of classifiers have: several outputs, lists, sizes, constants, infinities."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv, self.norm, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Linear(4, 2)
-        self.register_buffer("shift", torch.tensor([0.1]), persistent=False)
-
-    def forward(self, x):
-        h = self.norm(self.conv(x)).relu() + self.shift
-        first, second = h.chunk(2, dim=1)
-        pooled, _ = torch.max(torch.cat([first, second], dim=3).view(x.shape[0], 4, -1), dim=2)
-        return self.head(pooled.masked_fill(pooled > 1e6, float("-inf"))).softmax(dim=1, dtype=torch.float64)
-
-
-@pytest.mark.parametrize(("dynamic", "size"), [(True, 5), (True, 1), (False, 5)])
-def test_an_exported_program_answers_as_its_module(tmp_path, dynamic, size):
-    network = Convolutional().eval()
-    network.norm.running_mean.uniform_(-1, 1)
-    loaded = load_network(str(exported(tmp_path / "m.pt2", network, dynamic)))  # where fixed, for 2 images at a time
-    x = torch.rand(size, 3, 8, 8)
-    with torch.no_grad():
-        torch.testing.assert_close(loaded(x), network(x))
-
-
 def write_onnx(path, network, batch="n"):
     weight = numpy_helper.from_array(network.layer.weight.detach().numpy(), "w")
     bias = numpy_helper.from_array(network.layer.bias.detach().numpy(), "b")
@@ -175,98 +292,6 @@ def test_an_onnx_file_answers_as_its_module(tmp_path, x, batch):
     network = Linear().eval()
     loaded = load_network(str(write_onnx(tmp_path / "m.onnx", network, batch)))
     torch.testing.assert_close(loaded(x), network(x).detach(), rtol=1e-4, atol=1e-5)
-
-
-class Bomb:
-    """Unpickled, leaves a file behind."""
-
-    def __init__(self, mark):
-        self.mark = str(mark)
-
-    def __reduce__(self):
-        return (open, (self.mark, "w"))
-
-
-def rewritten(source, target, changes):
-    """A zip archive with some files replaced, by the ends of their names."""
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            for end, change in changes.items():
-                content = change(content) if name.endswith(end) else content
-            new.writestr(name, content)
-    return target
-
-
-@pytest.mark.parametrize("suffix", [".ckpt", ".pt2", ".onnx", ".pt", ".pth", ".pkl", ".bin", ""])
-@pytest.mark.parametrize("form", ["pickle", "torch"])
-def test_a_hostile_pickle_is_refused_and_not_executed(tmp_path, suffix, form):
-    mark = tmp_path / "executed"
-    buffer = io.BytesIO()
-    pickle.dump(Bomb(mark), buffer) if form == "pickle" else torch.save(Bomb(mark), buffer)
-    hostile = tmp_path / f"model{suffix}"
-    hostile.write_bytes(buffer.getvalue())
-    with pytest.raises(UserError):
-        load_network(str(hostile))
-    assert not mark.exists()
-    torch.load(io.BytesIO(buffer.getvalue()), weights_only=False) if form == "torch" else pickle.loads(
-        buffer.getvalue()
-    )
-    assert mark.exists()  # it would have been
-
-
-def test_an_exported_program_cannot_run_code(tmp_path):
-    """Each way in which torch.export.load would execute what a file says."""
-    mark = tmp_path / "executed"
-    network = Linear()
-    good = exported(tmp_path / "good.pt2", network)
-    bomb = io.BytesIO()
-    torch.save(Bomb(mark), bomb)
-
-    def pickled(config):
-        loaded = json.loads(config)
-        next(iter(loaded["config"].values()))["use_pickle"] = True
-        return json.dumps(loaded).encode()
-
-    def graph(change):
-        def apply(model):
-            loaded = json.loads(model)
-            change(loaded)
-            return json.dumps(loaded).encode()
-
-        return {"models/model.json": apply}
-
-    def call(target):
-        def change(program):
-            program["graph_module"]["graph"]["nodes"][0]["target"] = target
-
-        return graph(change)
-
-    hostile = {
-        "is pickled": {"weights_config.json": pickled, "weight_0": lambda _: bomb.getvalue()},
-        "calls torch.os.system,": call("torch.os.system"),
-        "calls _operator.methodcaller,": call("_operator.methodcaller"),
-        "calls torch.ops.aten.from_file.default,": call("torch.ops.aten.from_file.default"),
-        "calls torch.ops.aten.save.default,": call("torch.ops.aten.save.default"),
-    }
-    for message, changes in hostile.items():
-        with pytest.raises(UserError, match=message):
-            load_network(str(rewritten(good, tmp_path / "bad.pt2", changes)))
-
-    def shapes_and_guards(program):
-        code = f"open({str(mark)!r}, 'w')"
-        program["guards_code"] = [code]
-        for value in program["graph_module"]["graph"]["tensor_values"].values():
-            value["sizes"] = [{"as_expr": {"expr_str": code, "hint": None}}, *value["sizes"][1:]]
-
-    # these parts are never looked at, so the rest is as good as before
-    ignored = graph(shapes_and_guards) | {"sample_inputs/model.pt": lambda _: bomb.getvalue()}
-    loaded = load_network(str(rewritten(good, tmp_path / "odd.pt2", ignored)))
-    x = torch.rand(3, 3, 8, 8)
-    torch.testing.assert_close(loaded(x), network(x).detach())
-    assert not mark.exists()
-    with pytest.raises(UserError, match="is not an exported program that can be read safely"):
-        load_network(str(rewritten(good, tmp_path / "torn.pt2", {"weight_0": lambda content: content[:8]})))
 
 
 def test_onnx_without_its_runtime(tmp_path, monkeypatch):
