@@ -11,10 +11,11 @@ from torch import Tensor
 
 from callbacks.every_n_epochs import EveryNEpochs
 from cfgen.attributes import Schema
+from cfgen.checkpoints import load_module, located, packaged_models
 from cfgen.counterfactual import as_unit_float
 from cfgen.errors import UserError
 from cfgen.metrics import CounterfactualBias
-from lightning_modules import ImageMechanismModule
+from lightning_modules import Classifier, ImageMechanismModule, ResidualKept
 
 __all__ = ["Bias"]
 
@@ -32,15 +33,19 @@ class Pairs(NamedTuple):
 class Bias(EveryNEpochs):
     """Measures `val/bias/Black_Hair+Pale_Skin` and so on: Eq. 4 on the validation images that are not so already.
 
-    The images come from the model's own mechanism.  They do not change while the classifier learns, so they are made once
-    and kept in half precision (out by a sixteenth of a grey level at most): 25 kB for each image of 64x64 and intervention.
+    The images come from `mechanism`, or from the model's own where it has one, as a CFClassifier does.  They do not change while
+    the classifier learns, so they are made once and kept in half precision (out by a sixteenth of a grey level at most): 25 kB
+    for each image of 64x64 and intervention.
 
     `val/bias/max_abs` is the largest |bias|.  `val/bias/where_accurate` is what Appendix N chooses a checkpoint by: that
     same number where `val/accuracy` reaches `accuracy`, and 2 - val/accuracy, worse than any bias, where it does not.  Its
     lowest value is the fairest of the accurate models, and until there is one the most accurate.
 
     Args:
+        mechanism: a trained image mechanism: a run, a checkpoint, an exported folder or a model that comes with cfgen, trained
+            on the classifier's data; by default the model's own.
         do: the interventions, e.g. [{Black_Hair: 1, Pale_Skin: 1}]; by default those the model is trained with.
+        keep_residual: give every image back what the reconstruction of `mechanism` lost (`ResidualKept`).
         accuracy: below it a model is not chosen; the paper's is 0.8.
         images: how many validation images are used.
         every_n_epochs: measure at the first validation and then at this distance.
@@ -49,49 +54,73 @@ class Bias(EveryNEpochs):
 
     def __init__(
         self,
+        mechanism: str | None = None,
         do: Sequence[Mapping[str, Any]] | None = None,
+        keep_residual: bool = False,
         accuracy: float = 0.8,
         images: int = 1000,
         every_n_epochs: int = 1,
         seed: int = 0,
     ) -> None:
         super().__init__(every_n_epochs)
+        if keep_residual and mechanism is None:
+            raise ValueError("Bias: keep_residual is for a mechanism given here; the model's own has its own setting")
+        self.mechanism, self.keep_residual = mechanism, keep_residual
         self.do = None if do is None else [dict(values) for values in do]
         self.accuracy, self.images, self.seed = accuracy, images, seed
         self.interventions: dict[str, dict[str, Any]] = {}
+        self.maker: ImageMechanismModule | None = None
         self.pairs: list[Pairs] | None = None
 
     def check(self, schema: Schema) -> None:
-        """Refuses names and values that the data does not have."""
+        """Refuses names and values that the data does not have, and a mechanism that is not there."""
         for do in self.do or []:
             schema.check_do(do)
+        if self.mechanism is not None:
+            located(self.mechanism)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuses what cannot be measured, before training starts."""
-        model: Any = pl_module
-        mechanism = getattr(model, "mechanism", None)
-        if not isinstance(mechanism, ImageMechanismModule):
-            raise UserError(
-                f"the Bias callback needs a classifier with a mechanism, a CFClassifier, not a {type(model).__name__}; "
-                "cfgen audit takes any"
-            )
-        self.interventions = {intervention_name(do): do for do in (model.do if self.do is None else self.do)}
-        self.pairs = None
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
+        self.maker, self.pairs = self.found_mechanism(pl_module, data), None
+        do = getattr(pl_module, "do", None) if self.do is None else self.do
+        if not do:
+            raise UserError("Bias: do names no intervention: give one or more, e.g. [{Black_Hair: 1, Pale_Skin: 1}]")
+        self.interventions = {intervention_name(values): values for values in do}
         columns = data.columns("val")
-        for name, do in self.interventions.items():
+        for name, values in self.interventions.items():
             try:
-                values = mechanism.scm.schema.check_do(do)
+                wanted = self.maker.scm.schema.check_do(values)
             except ValueError as error:
                 raise UserError(str(error)) from error
-            if not any((columns[key][: self.images] != value.cpu()).any() for key, value in values.items()):
+            if not any((columns[key][: self.images] != value.cpu()).any() for key, value in wanted.items()):
                 raise UserError(f"Bias: {name} changes none of the {self.images} validation images used")
+
+    def found_mechanism(self, model: pl.LightningModule, data: Any) -> ImageMechanismModule:
+        """The mechanism given, else the model's own; refuses a model that is none to measure, and a mechanism unfit for it."""
+        if not isinstance(model, Classifier) or model.classes != 2:
+            what = f"one of {model.classes} classes" if isinstance(model, Classifier) else f"a {type(model).__name__}"
+            raise UserError(f"Bias is that of a binary classifier, not of {what}")
+        if self.mechanism is None:
+            own = getattr(model, "mechanism", None)
+            if not isinstance(own, ImageMechanismModule):
+                raise UserError(
+                    f"Bias: a {type(model).__name__} has no mechanism of its own. Give Bias one, and do: mechanism is a run, "
+                    f"or a model that comes with cfgen ({', '.join(packaged_models())})"
+                )
+            return own
+        given: ImageMechanismModule = load_module(self.mechanism, ImageMechanismModule)  # type: ignore[type-abstract]  # only a bound
+        given.require_fit_for(data.scm_spec, data.image_shape, "mechanism", self.mechanism)
+        given = ResidualKept(given) if self.keep_residual else given
+        return given.eval().requires_grad_(False)
 
     @torch.inference_mode()
     def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         model: Any = pl_module
         if self.pairs is None:
-            self.pairs = list(self.make_pairs(trainer, model.mechanism))
+            assert self.maker is not None
+            self.pairs = list(self.make_pairs(trainer, self.maker.to(device=model.device, dtype=model.dtype)))
+            self.maker = None  # it has done its work, and takes memory
         metrics = {name: CounterfactualBias(resamples=0).to(model.device) for name in self.interventions}
         for x_r, changed, x_c in self.pairs:
             y_r = model.predict(x_r.to(model.dtype))
@@ -109,22 +138,24 @@ class Bias(EveryNEpochs):
         """This process's share: every n-th batch of images."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
         scm, device = mechanism.scm, mechanism.device
-        x = data.images("val")[: self.images]
+        images = data.images("val")[: self.images]
         a = scm.schema.encode({name: column[: self.images].to(device) for name, column in data.columns("val").items()})
         a_c = {
             name: scm.counterfactual_vector(a, do, torch.Generator(device).manual_seed(self.seed))
             for name, do in self.interventions.items()
         }
-        batches = list(enumerate(torch.arange(len(x)).split(AT_ONCE)))
+        batches = list(enumerate(torch.arange(len(images)).split(AT_ONCE)))
         for number, rows in batches[trainer.global_rank :: trainer.world_size]:
+            x = as_unit_float(images[rows]).to(a)
             # a mechanism may draw its state: what it draws for a batch depends on the seed and the batch alone
             with torch.random.fork_rng([device] if device.type == "cuda" else []):
                 torch.manual_seed(self.seed + number)
-                z = mechanism.abduct(as_unit_float(x[rows]).to(a), a[rows])
-                x_r = mechanism.decode(z, a[rows]).half()
+                z = mechanism.abduct(x, a[rows])
+                # with the residual kept the base image is the image, which need not be drawn
+                x_r = x if isinstance(mechanism, ResidualKept) else mechanism.decode(z, a[rows])
                 changed = {name: (vectors[rows] != a[rows]).any(dim=1) for name, vectors in a_c.items()}
                 x_c = {name: mechanism.decode(z, a_c[name][rows])[which].half() for name, which in changed.items()}
-            yield Pairs(x_r, changed, x_c)
+            yield Pairs(x_r.half(), changed, x_c)
 
 
 def intervention_name(do: Mapping[str, Any]) -> str:

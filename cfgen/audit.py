@@ -23,17 +23,20 @@ from torch import Tensor
 
 from cfgen.attributes import Binary, Continuous, Schema, unknown_name
 from cfgen.audit_facts import facts
-from cfgen.audit_folder import write_folder
+from cfgen.audit_folder import new_folder, write_folder
+from cfgen.audit_label import question
+from cfgen.audit_quality import warnings
 from cfgen.audit_results import EVERYONE, BiasRow, findings
-from cfgen.audit_run import Audit, Images, KnowsTruth, Plan
+from cfgen.audit_run import Audit, Images, KnowsTruth, Plan, readable
 from cfgen.cli import one_line_errors
 from cfgen.counterfactual import as_unit_float
 from cfgen.errors import UserError
 from cfgen.external_classifier import KINDS, LAYOUTS, OUTPUTS, ExternalClassifier, load_network
 from cfgen.interventions import parse_assignments
-from cfgen.loading import load, results_folder, run_data
-from cfgen.runs import new_run_folder
+from cfgen.loading import load, load_reader, results_folder, run_data
+from cfgen.option_types import count, natural
 from datamodules.progress import progress
+from lightning_modules import AttributeReader, ImageMechanismModule
 
 EPILOG = """examples:
   cfgen audit --generator runs/faces_ali --classifier runs/faces_classifier --do Black_Hair=1,Pale_Skin=1 --do Young=0
@@ -41,6 +44,7 @@ EPILOG = """examples:
       --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --do Bangs=1 --among Young=0
   cfgen audit --generator runs/celeba_csali --classifier theirs.onnx --layout nhwc --output probability --do Pale_Skin=1
 """
+CHECKED = 64  # images that a classifier is tried on before the work starts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,6 +74,8 @@ def parser() -> argparse.ArgumentParser:
     add("--keep_residual", action="store_true",
         help="add what the reconstruction lost to every image made: the base image is then the image itself, and a generator "
         "that blurs is closer to the truth")  # fmt: skip
+    add("--reader", metavar="RUN",
+        help="a run of AttributeReader: in how many of the images made does it see what was asked for?")  # fmt: skip
     reading = parser.add_argument_group("what the classifier takes and returns")
     add = reading.add_argument
     add("--resize", type=size, metavar="H[xW]", help="pixels it takes; the generator's own by default")
@@ -77,21 +83,23 @@ def parser() -> argparse.ArgumentParser:
     add("--std", type=numbers, default=(1.0,), metavar="S[,...]",
         help="divided by; images are in 0..1, so 0.003921569 gives 0..255")  # fmt: skip
     add("--layout", choices=LAYOUTS, default="nchw", help="nhwc: channels last")
-    add("--output", choices=OUTPUTS, default="logit", help="what it returns (default: logit)")
-    add(
-        "--positive",
-        type=int,
-        metavar="CLASS",
-        help="the class that counts as yes; needed where there are more than two",
-    )
+    add("--output", choices=OUTPUTS, default="logit",
+        help="what it returns (default: logit). logit: of yes, or one for each of several classes that exclude one another; "
+        "multilabel: a logit for each of several independent labels; probability: of yes, or one for each class or label; "
+        "class: the number of the class")  # fmt: skip
+    add("--positive", type=int, metavar="CLASS",
+        help="the class that counts as yes, or the column of the label with multilabel; needed where there are more than two "
+        "classes or more than one label")  # fmt: skip
     add("--threshold", type=float, default=0.5, metavar="P", help="yes above this probability (default: 0.5)")
-    add("--label", metavar="NAME", help="what yes means, for the report; by default the target of the generator's data")
+    add("--label", metavar="NAME",
+        help="what yes means; the answers are compared with the data's own where it has a target or an attribute of that "
+        "name. By default what a cfgen run was trained to answer")  # fmt: skip
     running = parser.add_argument_group("running")
     add = running.add_argument
     add("--split", choices=["test", "val"], default="test", help="of the generator's data (default: test)")
     add("--images", type=count, metavar="N", help="the first N images only; all by default")
     add("--batch_size", type=count, default=100, metavar="N", help="images at a time (default: 100)")
-    add("--seed", type=int, default=0, help="of the noise abducted, the intervals and the examples (default: 0)")
+    add("--seed", type=natural, default=0, help="of the noise abducted, the intervals and the examples (default: 0)")
     add("--accelerator", default="auto", help="Lightning's: auto, cpu, gpu, ...")
     add("--devices", default="1", help="Lightning's: how many, or which (default: 1)")
     add("--out", metavar="DIR", help="a new folder; by default the next free RUN/audits/NNN")
@@ -114,6 +122,7 @@ def audit(options: argparse.Namespace, command: str) -> None:
         load_network(options.classifier), options.resize, options.mean, options.std, options.layout, options.output,
         options.positive,
     )  # fmt: skip
+    reader = fitting_reader(options.reader, model.module, plan) if options.reader else None
     first_process = rank_zero_only.rank == 0  # type: ignore[attr-defined]  # set by Lightning at import
     if first_process and options.out and Path(options.out).exists():
         raise UserError(f"{options.out} exists already: --out takes a new folder")
@@ -128,27 +137,29 @@ def audit(options: argparse.Namespace, command: str) -> None:
     )
     members = {EVERYONE: torch.ones(len(images.x), dtype=torch.bool)}
     members |= {text: mask(images.columns, values) for text, values in cohorts.items()}
-    classifier.check(as_unit_float(images.x[:2]))
+    label, answers = question(data, options.split, options.classifier, options.label, options.positive)
+    labels = None if answers is None else answers[: options.images]
+    classifier.check(as_unit_float(images.x[:CHECKED]))
     trainer = quiet_trainer(options.accelerator, options.devices)
-    with progress("auditing", len(images.x)) if first_process else contextlib.nullcontext(lambda n: None) as advance:
-        auditor = Audit(model.module, classifier, images, plan, advance)
+    with contextlib.ExitStack() as stack:
+        advance = stack.enter_context(progress("auditing", len(images.x))) if first_process else lambda n: None
+        auditor = Audit(model.module, classifier, images, plan, advance, reader)
         require_work(auditor, members)
+        if first_process:
+            folder = stack.enter_context(new_folder(results_folder(options.generator), options.out))
         trainer.predict(auditor, return_predictions=False)
-    if not trainer.is_global_zero:
-        return
-    label = default_label(data, options.positive)
-    # what yes means is another question than the data's where --label says so
-    labels = own_labels(data, options) if options.label in (None, label) else None
-    label = options.label or label
-    found = findings(auditor.scores, images.columns, plan, members, options.threshold, labels=labels)
-    known = facts(command, options, auditor, trainer, time.time() - started)
-    folder = Path(options.out) if options.out else new_run_folder(results_folder(options.generator), "audits")
-    write_folder(folder, auditor, found, known, label, options.threshold)
+        if not first_process:
+            return
+        found = findings(auditor.scores, images.columns, plan, members, options.threshold, labels=labels)
+        known = facts(command, options, auditor, trainer, time.time() - started)
+        write_folder(folder, auditor, found, known, label, options.threshold)
     show(found.bias, label)
     if labels is not None:
         print(f"right about {label}, as the data has it: {found.accuracy:.1%} of {found.images:,} images")
     if found.truths:
         print("true bias within the interval: {} of {}".format(*found.truths))
+    for warning in warnings(found, plan):
+        print(f"careful: {warning}")
     print(f"report: {folder / 'report.html'}")
 
 
@@ -200,24 +211,30 @@ def explained(schema: Schema, wanted: str) -> list[str]:
 
 
 def require_work(auditor: Audit, members: Mapping[str, Tensor]) -> None:
-    """Refuses a cohort without images and an intervention that changes none."""
+    """Refuses a cohort without images, an intervention that changes none, and a cohort that no intervention changes."""
     for among, chosen in members.items():
         if not chosen.any():
             raise UserError(f"--among {among}: none of the {len(chosen)} images is so")
     every = torch.arange(len(auditor.images.x))
-    for name in auditor.plan.do:
-        if not auditor.changed(name, every).any():
+    changed = {name: auditor.changed(name, every) for name in auditor.plan.do}
+    for name, which in changed.items():
+        if not which.any():
             raise UserError(f"--do {name}: all {len(every)} images are so already, there is nothing to change")
+    for among, chosen in members.items():
+        if not any((which & chosen).any() for which in changed.values()):
+            raise UserError(f"--among {among}: no --do changes any of these {chosen.sum()} images, they are so already")
 
 
-def default_label(data: Any, positive: int | None) -> str:
-    target = getattr(data, "target", None)
-    return str(target) if target and positive in (None, 1) else f"class {1 if positive is None else positive}"
-
-
-def own_labels(data: Any, options: argparse.Namespace) -> Tensor:
-    """Where the data itself says yes."""
-    return data.targets(options.split)[: options.images] == (1 if options.positive is None else options.positive)
+def fitting_reader(run: str, mechanism: ImageMechanismModule, plan: Plan) -> AttributeReader:
+    """The reader, if it can read the generator's images and something that is asked of them."""
+    reader = load_reader(run)
+    if reader.image_shape != tuple(mechanism.image_shape):
+        theirs, ours = reader.image_shape, tuple(mechanism.image_shape)
+        raise UserError(f"--reader sees images of shape {theirs}, and the generator makes images of shape {ours}")
+    if not readable(mechanism.scm.schema, reader.schema, plan):
+        known = ", ".join(name for name in reader.schema.names if name not in reader.schema.continuous) or "nothing"
+        raise UserError(f"--reader {run} decides {known}: it can judge no --do of these")
+    return reader
 
 
 def show(rows: Sequence[BiasRow], label: str) -> None:
@@ -236,12 +253,6 @@ def show(rows: Sequence[BiasRow], label: str) -> None:
             shares = (f"{v[key]:.3f}" for key in ("up", "down"))
             table.add_row(row.change, f"{row.n:,}", *shares, f"{v['bias']:+.3f}", interval, style=style)
         Console().print(table)
-
-
-def count(text: str) -> int:
-    if (value := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not 1 or more")
-    return value
 
 
 def size(text: str) -> tuple[int, int]:

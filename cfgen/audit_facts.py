@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
+import inspect
 import json
 import platform
 from importlib import metadata
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 from cfgen.audit_run import Audit, Images
 from cfgen.cli import git_commit
 from cfgen.loading import run_folder
+from lightning_modules import ResidualKept
 
 __all__ = ["facts"]
 
@@ -28,6 +31,8 @@ def facts(
     command: str, options: argparse.Namespace, audit: Audit, trainer: pl.Trainer, seconds: float
 ) -> dict[str, Any]:
     """As audit.json has them; `generator_scores` are those that `cfgen evaluate` left in the generator's run."""
+    # what is done with the residual does not make it another generator
+    mechanism = audit.mechanism.mechanism if isinstance(audit.mechanism, ResidualKept) else audit.mechanism
     return {
         "command": command,
         "options": dict(sorted(vars(options).items())),
@@ -38,10 +43,11 @@ def facts(
             "sha256": data_fingerprint(audit.images),
         },
         "generator": {
-            "sha256": fingerprint(options.generator, audit.mechanism),
+            "sha256": fingerprint(options.generator, mechanism),
             "graph": audit.mechanism.scm.graph.edges,
         },
         "classifier": {"sha256": fingerprint(options.classifier, audit.classifier)},
+        "reader": None if audit.reader is None else {"sha256": fingerprint(options.reader, audit.reader)},
         "versions": {"python": platform.python_version()} | versions(),
         "git_commit": git_commit(),
         "device": f"{trainer.world_size} x {trainer.strategy.root_device.type}",
@@ -80,11 +86,20 @@ def data_fingerprint(images: Images) -> str:
 
 
 def fingerprint(what: str, module: nn.Module) -> str:
-    """Of the file, where it is one; else of the weights, which is what a run or a function stands for."""
-    digest = hashlib.sha256()
+    """Of the file, where it is one; else of the weights, which is what a run stands for.
+
+    Of `package.module:function` it is of the weights, the function's name and the source file it is in, for a network may
+    have no weights at all.  What that file imports is not looked at.
+    """
     if Path(what).is_file():
         with Path(what).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    if not Path(what).exists() and ":" in what:
+        module_name, _, function = what.partition(":")
+        digest.update(function.encode())
+        if source := inspect.getsourcefile(importlib.import_module(module_name)):
+            digest.update(Path(source).read_bytes())
     for name, value in sorted(module.state_dict().items()):
         digest.update(name.encode())
         update(digest, value)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,38 @@ from cfgen.audit_report import DPI, Picture, Report, report_html
 from cfgen.audit_results import Findings, flips
 from cfgen.audit_run import AFFINE, Audit
 from cfgen.errors import UserError
-from cfgen.runs import write_atomically
+from cfgen.runs import new_run_folder, write_atomically
 
-__all__ = ["write_folder"]
+__all__ = ["new_folder", "write_folder"]
 
 EXAMPLES = 4  # shown of each intervention and direction
 SHOWN = 4  # attributes on either side of the ranking, as in Fig. 7
+
+
+@contextlib.contextmanager
+def new_folder(root: Path, out: str | None) -> Iterator[Path]:
+    """`out`, or else the next free `root/audits/NNN`: made before the work, and gone again where nothing comes of it."""
+    wanted = Path(out) if out else root / "audits"
+    made = [path for path in (wanted, *wanted.parents) if not path.exists()]
+    try:
+        if out:
+            wanted.mkdir(parents=True)
+            folder = wanted
+        else:
+            folder = new_run_folder(root, "audits")
+    except OSError as error:
+        raise UserError(cannot_write(wanted, error)) from error
+    try:
+        yield folder
+    except BaseException:
+        with contextlib.suppress(OSError):  # what holds something stays
+            for path in dict.fromkeys([folder, *made]):
+                path.rmdir()
+        raise
+
+
+def cannot_write(folder: Path, error: OSError) -> str:
+    return f"cannot write {folder}: {error.strerror or error} (--out chooses another folder)"
 
 
 def write_folder(
@@ -32,9 +59,9 @@ def write_folder(
     """Writes everything, each file whole or not at all; `report.html` comes last."""
     pictures = make_pictures(audit, found, label, threshold)
     report = Report(found, audit.plan, facts, label, threshold, pictures)
-    texts = {
+    texts = {"importance.csv": table([vars(one) for one in found.importance])} if found.importance else {}
+    texts |= {
         "bias.csv": table([row.record() for row in found.bias]),
-        "importance.csv": table([vars(one) for one in found.importance]),
         "audit.json": json.dumps(
             facts
             | {
@@ -53,7 +80,7 @@ def write_folder(
         for name, text in texts.items():
             write(folder / name, text.encode())
     except OSError as error:
-        raise UserError(f"cannot write {folder}: {error.strerror or error} (--out chooses another folder)") from error
+        raise UserError(cannot_write(folder, error)) from error
 
 
 def write(path: Path, content: bytes) -> None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from cfgen.audit_label import ANY
+from cfgen.audit_quality import quality_rows, warnings
 from cfgen.audit_results import EVERYONE, BiasRow, Findings
 from cfgen.audit_run import Plan
-from cfgen.audit_text import CAVEATS, FINDING_RULE, STYLE, finding, quality_warning, share, signed
+from cfgen.audit_text import CAVEATS, FINDING_RULE, STYLE, finding, share, signed
 
 __all__ = ["DPI", "Picture", "Report", "report_html"]
 
@@ -52,7 +54,7 @@ class Report:
 
 
 def report_html(report: Report) -> str:
-    title = f"Is the classifier biased about “{report.label}”?"
+    title = "Is the classifier biased" + ("?" if report.label == ANY else f" about “{report.label}”?")
     sections = {
         "What was found": findings_section(report),
         "Bias": bias_section(report),
@@ -80,8 +82,8 @@ def findings_section(report: Report) -> str:
         rows.sort(key=lambda row: -abs(row.values["bias"]))
         head = "" if among == EVERYONE else f"<h3>{escape(named(among))}</h3>"
         text += head + f"<ul class=findings>{''.join(f'<li>{finding(row, report.label)}</li>' for row in rows)}</ul>"
-    warning = quality_warning(report.found)
-    return text + f"<p>{FINDING_RULE}</p>" + (f"<p class=warning>{warning}</p>" if warning else "")
+    said = "".join(f"<p class=warning>Be careful: {escape(one)}</p>" for one in warnings(report.found, report.plan))
+    return text + said + f"<p>{FINDING_RULE}</p>"
 
 
 def cohorts(report: Report) -> list[str]:
@@ -116,6 +118,12 @@ def bias_section(report: Report) -> str:
         "<p class=small>Bold: more than 5 points either way. Grey: transformations that intervene on nothing, for comparison; "
         "they are applied to the base images.</p>"
     )
+    if any(not math.isnan(row.seen) for row in report.found.bias):
+        text += (
+            "<p>Seen as asked: the share of the images made in which a reader, a network trained on real images alone, sees what "
+            "was asked for; beside it, the share of the real images that have it in which it sees it. Where the first is much "
+            "lower, the generator draws the attribute too faintly, and the bias may be larger than it looks.</p>"
+        )
     if report.found.truths:
         inside, known = report.found.truths
         text += (
@@ -128,6 +136,7 @@ def bias_section(report: Report) -> str:
 
 def bias_table(caption: str, rows: Sequence[BiasRow]) -> str:
     known = any(row.truth for row in rows)
+    read = any(not math.isnan(row.seen) for row in rows)
     heads = [
         "change",
         "images",
@@ -139,6 +148,7 @@ def bias_table(caption: str, rows: Sequence[BiasRow]) -> str:
         "95 % interval",
     ]
     heads += ["true bias", "in the interval"] if known else []
+    heads += ["seen as asked", "seen in real images"] if read else []
     lines = ""
     for row in rows:
         v = row.values
@@ -147,8 +157,10 @@ def bias_table(caption: str, rows: Sequence[BiasRow]) -> str:
         if known:
             within = {None: "", True: "yes", False: "no"}[row.truth_within]
             cells += [signed(row.truth["bias"]) if row.truth else "", within]
+        if read:
+            cells += [share(row.seen), share(row.seen_floor)] if row.do else ["", ""]
         name = f"do({row.change})" if row.do else row.change
-        kind = "significant" if v["significant"] else "" if row.do else "baseline"
+        kind = " ".join((["significant"] if v["significant"] else []) + ([] if row.do else ["baseline"]))
         head = f'<th scope="row">{escape(name.replace(",", ", "))}</th>'
         lines += f"<tr class='{kind}'>{head}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
@@ -201,19 +213,8 @@ def examples_section(report: Report) -> str:
 
 
 def generator_section(report: Report) -> str:
-    own = report.found.generator
-    lines = [
-        ("mean squared error of reconstructions, MSE(x, x_r)", f"{own['mse_x']:.5f}"),
-        ("same answer for an image and its base image", share(own["agreement"])),
-        ("answers yes, real images", share(own["positive_real"])),
-        ("answers yes, base images", share(own["positive_base"])),
-    ]
-    for row in report.found.bias:
-        if row.truth and row.among == EVERYONE:
-            error = f"{row.error:.4f} (image left as it was: {row.untouched:.4f})"
-            lines.append((f"do({row.change}): distance to the true counterfactual", error))
-    scores = report.facts.get("generator_scores") or {}
-    lines += [(f"{key} (cfgen evaluate)", f"{v:.4g}" if isinstance(v, float) else str(v)) for key, v in scores.items()]
+    reader = bool(report.facts.get("reader"))
+    lines = quality_rows(report.found, report.plan, report.facts.get("generator_scores") or {}, reader)
     rows = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in lines)
     return (
         "<p>The audit sees the classifier through the generator's images. What the generator draws wrongly enters the numbers "
@@ -235,7 +236,8 @@ def graph_section(report: Report) -> str:
 def facts_section(report: Report) -> str:
     facts = {key: value for key, value in report.facts.items() if key not in ("command", "generator_scores")}
     shown = json.dumps(facts, indent=1, default=str)
+    tables = "bias.csv, importance.csv" if report.found.importance else "bias.csv"
     return (
         f"<pre>{escape(report.facts['command'])}</pre><pre>{escape(shown)}</pre>"
-        "<p class=small>Beside this page: bias.csv, importance.csv, audit.json and the figures.</p>"
+        f"<p class=small>Beside this page: {tables}, audit.json and the figures.</p>"
     )

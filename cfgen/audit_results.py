@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from cfgen.audit_run import AFFINE, Plan, Scores
-from cfgen.metrics import CounterfactualBias, local_importance
+from cfgen.metrics import CounterfactualBias, CounterfactualImportance
 
 __all__ = ["EVERYONE", "BiasRow", "Findings", "Importance", "findings", "flips"]
 
 EVERYONE = "everyone"
-Z95 = 1.959964  # of the normal distribution: a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,8 @@ class BiasRow:
 
     `values` is what `CounterfactualBias` computes.  `truth` is the same from the true images and their true counterfactuals,
     where these are known; `error` and `untouched` then say how far the counterfactuals, and the images left as they were,
-    are from these (mean absolute difference, 0 to 1).
+    are from these (mean absolute difference, 0 to 1).  `seen` is the share of the counterfactuals in which a reader sees what was
+    asked for, and `seen_floor` that of the real images that have it; NaN where no reader can say.
     """
 
     among: str
@@ -37,6 +37,8 @@ class BiasRow:
     truth: dict[str, float] | None = None
     error: float = math.nan
     untouched: float = math.nan
+    seen: float = math.nan
+    seen_floor: float = math.nan
 
     @property
     def n(self) -> int:
@@ -58,6 +60,8 @@ class BiasRow:
         if self.truth is not None:
             plain |= {"true_bias": self.truth["bias"], "true_bias_in_interval": self.truth_within}
             plain |= {"error_to_truth": self.error, "untouched_to_truth": self.untouched}
+        if not math.isnan(self.seen):
+            plain |= {"seen_as_asked": self.seen, "seen_in_real_images": self.seen_floor}
         return plain
 
 
@@ -74,7 +78,8 @@ class Importance:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that a report says in numbers.  `generator` has the generator's own error, `agreement` and so on.
+    """All that a report says in numbers.  `generator` has the generator's own error: MSE(x, x_r), how often the classifier's
+    answer for x_r is that for x (`agreement`), and the share of yes among x, x_r (`positive_own`) and base images.
 
     `accuracy` is how often the classifier's answer for the image itself is the data's own label; NaN where there is none.
     """
@@ -110,12 +115,14 @@ def findings(
         for among, members in cohorts.items()
         for change in [*AFFINE, *plan.do]
     ]
-    ranked = sorted((importance(scores, name, columns[name]) for name in plan.explain), key=lambda i: -i.score)
+    ranked = sorted(importances(scores, columns, plan.explain), key=lambda i: -i.score)
     real, base = scores["real"], scores["base"]
+    own = scores["own"] if "own" in scores.names else base  # the reconstruction, whatever is added to it
     generator = {
         "mse_x": scores["mse"].mean().item(),
-        "agreement": ((real > threshold) == (base > threshold)).float().mean().item(),
+        "agreement": ((real > threshold) == (own > threshold)).float().mean().item(),
         "positive_real": (real > threshold).float().mean().item(),
+        "positive_own": (own > threshold).float().mean().item(),
         "positive_base": (base > threshold).float().mean().item(),
     }
     accuracy = math.nan if labels is None else ((real > threshold) == labels).float().mean().item()
@@ -133,12 +140,15 @@ def bias_row(
         # the table is whole already, and other processes have left
         metric = CounterfactualBias(resamples=draws, seed=plan.seed, sync_on_compute=False)
         metric.update(before > threshold, after > threshold)
-        return with_rule_of_three({key: value.item() for key, value in metric.compute().items()})
+        return {key: value.item() for key, value in metric.compute().items()}
 
     extra: dict[str, Any] = {}
     if f"true/{change}" in scores.names:
         extra["truth"] = compare(scores["real"][counted], scores[f"true/{change}"][counted], 0)
         extra |= {kind: scores[f"{kind}/{change}"][counted].mean().item() for kind in ("error", "untouched")}
+    if f"seen/{change}" in scores.names:
+        extra["seen"] = scores[f"seen/{change}"][members].nanmean().item()
+        extra["seen_floor"] = scores[f"floor/{change}"][members].nanmean().item()
     return BiasRow(
         among=among,
         change=change,
@@ -150,21 +160,16 @@ def bias_row(
     )
 
 
-def with_rule_of_three(values: dict[str, float]) -> dict[str, float]:
-    """Where no answer changed, resampling would show no doubt at all; that 0 of n says 95 %: fewer than 3 / n does."""
-    if values["flipped"] == 0:
-        most = min(1.0, 3 / values["n"])
-        values |= {f"{key}/high": most for key in ("flipped", "up", "down", "bias")} | {"bias/low": -most}
-    return values
-
-
-def importance(scores: Scores, name: str, own: Tensor) -> Importance:
-    asked = ~scores[f"flip/{name}"].isnan()
-    local = local_importance(scores["base"][asked], scores[f"flip/{name}"][asked], own[asked]).double()
-    n = len(local)
-    mean = local.mean().item() if n else math.nan
-    half = Z95 * local.std().item() / math.sqrt(n) if n > 1 else math.nan
-    return Importance(name, mean, mean - half, mean + half, n)
+def importances(scores: Scores, columns: Mapping[str, Tensor], names: Sequence[str]) -> list[Importance]:
+    metric = CounterfactualImportance(names, sync_on_compute=False)  # as above
+    for name in names:
+        asked = ~scores[f"flip/{name}"].isnan()
+        metric.update(name, scores["base"][asked], scores[f"flip/{name}"][asked], columns[name][asked])
+    found = {key: value.item() for key, value in metric.compute().items()} if names else {}
+    return [
+        Importance(name, found[name], found[f"{name}/low"], found[f"{name}/high"], int(found[f"{name}/n"]))
+        for name in names
+    ]
 
 
 def flips(scores: Scores, change: str, threshold: float, count: int, seed: int) -> dict[str, Tensor]:

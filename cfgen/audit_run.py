@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from cfgen.affine import brighten, horizontal_flip
+from cfgen.attributes import Continuous, Schema
 from cfgen.counterfactual import State, as_unit_float
 from cfgen.evaluation.truth import KnowsTruth, true_images
 from cfgen.scm.attribute_scm import Abduction
-from lightning_modules import ImageMechanismModule, ResidualKept
+from lightning_modules import AttributeReader, ImageMechanismModule, ResidualKept
 
-__all__ = ["AFFINE", "Audit", "Images", "KnowsTruth", "Plan", "Scores", "Triple"]
+__all__ = ["AFFINE", "Audit", "Images", "KnowsTruth", "Plan", "Scores", "Triple", "readable"]
 
 # Table 3's baselines; of the base image, so that pairs differ in the transformation alone, as counterfactual pairs do
 AFFINE: dict[str, Callable[[Tensor], Tensor]] = {"horizontal_flip": horizontal_flip, "brightness": brighten}
@@ -42,10 +43,11 @@ class Plan:
 class Scores:
     """One row an image, one column a question; NaN where the image was not asked.
 
-    Probabilities of the positive class: `real` (x), `base` (x_r, or x with `keep_residual`), the names of AFFINE, `do/NAME`
-    (x_c), `flip/ATTRIBUTE` (x_c under do(ATTRIBUTE = the other value)) and, where the truth is known, `true/NAME` (the true
-    counterfactual image).
+    Probabilities of the positive class: `real` (x), `base` (x_r, or x with `keep_residual`, and then `own` is x_r), the names
+    of AFFINE, `do/NAME` (x_c), `flip/ATTRIBUTE` (x_c under do(ATTRIBUTE = the other value)) and, where the truth is known,
+    `true/NAME` (the true counterfactual image).
     Mean errors of pixels: `mse` (x_r to x), `error/NAME` (|x_c - truth|) and `untouched/NAME` (|x - truth|).
+    1 where a reader sees what an intervention asks for, else 0: `seen/NAME` (in x_c) and `floor/NAME` (in x, where x has it).
     """
 
     names: list[str]
@@ -87,6 +89,7 @@ class Audit(pl.LightningModule):
         images: Images,
         plan: Plan,
         advance: Callable[[int], None] = lambda images: None,
+        reader: AttributeReader | None = None,
     ) -> None:
         super().__init__()
         mechanism = ResidualKept(mechanism) if plan.keep_residual else mechanism
@@ -97,8 +100,12 @@ class Audit(pl.LightningModule):
         self.wanted = {name: scm.schema.check_do(do) for name, do in plan.do.items()}
         moving = set().union(*(scm.graph.descendants(do) for do in [*plan.do.values(), *([k] for k in plan.explain)]))
         self.abduction = scm.abduct(images.columns, torch.Generator().manual_seed(plan.seed), only=sorted(moving))
+        self.reader = None if reader is None else reader.requires_grad_(False)
+        self.readable = {} if reader is None else readable(scm.schema, reader.schema, plan)
         questions = ["real", "base", "mse", *AFFINE, *(f"do/{name}" for name in plan.do)]
+        questions += ["own"] if plan.keep_residual else []
         questions += [f"flip/{name}" for name in plan.explain]
+        questions += [f"{kind}/{name}" for name in self.readable for kind in ("seen", "floor")]
         if images.truth is not None:
             questions += [f"{kind}/{name}" for name in plan.do for kind in ("true", "error", "untouched")]
         self.scores = Scores(questions, torch.zeros(len(images.x), len(questions)))
@@ -128,6 +135,8 @@ class Audit(pl.LightningModule):
         real = self.classifier(x)
         answers = {"real": real, "base": real if base is x else self.classifier(base)}
         answers["mse"] = lost.square().mean((1, 2, 3))
+        if self.plan.keep_residual:
+            answers["own"] = self.classifier(x - lost)
         answers |= {name: self.classifier(transform(base)) for name, transform in AFFINE.items()}
         for name, do in self.plan.do.items():
             changed = self.changed(name, rows)
@@ -135,6 +144,9 @@ class Audit(pl.LightningModule):
             answers[f"do/{name}"] = self.spread(changed, self.ask(x_c))
             if self.images.truth is not None:
                 answers |= self.truth(name, rows[changed], changed, x[changed.to(x.device)], x_c)
+            if name in self.readable:
+                answers[f"seen/{name}"] = self.spread(changed, self.seen(name, x_c))
+        answers |= self.floors(x, rows)
         for name in self.plan.explain:
             answers[f"flip/{name}"] = self.flipped(name, z, rows, answers)
         return answers
@@ -207,12 +219,42 @@ class Audit(pl.LightningModule):
         }
         return {f"{kind}/{name}": self.spread(changed, values) for kind, values in found.items()}
 
+    def seen(self, name: str, images: Tensor) -> Tensor:
+        """Whether the reader sees in each image what an intervention asks for."""
+        if self.reader is None or not len(images):
+            return images.new_empty(0)
+        return self.having(name, self.reader.read(images))
+
+    def floors(self, x: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        """The same of real images that have it: where the reader does not see it there, the generator is not to blame."""
+        read = self.reader.read(x) if self.reader is not None else {}
+        found = {}
+        for name in self.readable:
+            has = self.having(name, {k: column[rows] for k, column in self.images.columns.items()})
+            found[f"floor/{name}"] = self.spread(has, self.having(name, read)[has.to(self.device)])
+        return found
+
+    def having(self, name: str, columns: Mapping[str, Tensor]) -> Tensor:
+        wanted = self.wanted[name]
+        return torch.stack([columns[k].round() == wanted[k].item() for k in self.readable[name]]).all(dim=0)
+
     @torch.inference_mode()
     def examples(self, name: str, rows: Tensor) -> Triple:
         """The images of some rows under an intervention, made again."""
         x, a, z = self.abduct(rows)
         x_c = self.decode(z, rows, torch.ones(len(rows), dtype=torch.bool), self.plan.do[name])
         return Triple(x, self.base(x, a, z), x_c)
+
+
+def readable(schema: Schema, known: Schema, plan: Plan) -> dict[str, list[str]]:
+    """Of interventions that a reader can judge, the attributes it is to see: all but continuous ones, which are seen more or
+    less.  It has to know them as the same thing."""
+    found = {}
+    for text, do in plan.do.items():
+        names = [name for name in do if not isinstance(schema[name], Continuous)]
+        if names and all(schema[name] == known.attributes.get(name) for name in names):
+            found[text] = names
+    return found
 
 
 def chosen_states(z: State, chosen: Tensor) -> State:

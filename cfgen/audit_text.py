@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from html import escape
 
-from cfgen.audit_results import BiasRow, Findings
+from cfgen.audit_results import BiasRow
 
-__all__ = ["CAVEATS", "FINDING_RULE", "STYLE", "finding", "quality_warning", "share", "signed"]
+__all__ = ["CAVEATS", "FINDING_RULE", "STYLE", "finding", "share", "signed"]
 
 FINDING_RULE = (
-    "A point is one image in a hundred. The interval is a bootstrap interval: of samples drawn again from these images, 95 in "
-    "100 give a value inside. Five points is the size above which the method's authors call a bias significant; it is a "
-    "convention."
+    "A point is one image in a hundred. The interval of a bias is a bootstrap interval: of samples drawn again from these "
+    "images, 95 in 100 give a value inside; where no answer changed, it is what so many unchanged answers leave possible. Five "
+    "points is the size above which the method's authors call a bias significant; it is a convention."
 )
 CAVEATS = (
     "<b>They can say</b> how this classifier's answer changes when these images are changed in the named attributes and in "
@@ -79,16 +79,3 @@ def how_often(bias: float) -> str:
     if bias == 0:
         return "as often as before"
     return f"{100 * abs(bias):.1f} points {'more' if bias > 0 else 'less'} often"
-
-
-def quality_warning(found: Findings) -> str:
-    """Said where the generator's own error is as large as what is to be seen."""
-    wrong = 1 - found.generator["agreement"]
-    largest = max((abs(row.values["bias"]) for row in found.bias if row.do and row.n), default=0.0)
-    if wrong <= max(0.05, largest):
-        return ""
-    return (
-        f"Be careful: for {share(wrong)} of the images the classifier's answer for the generator's base image differs from "
-        "its answer for the image itself. That is more than any bias found here, so the generator may not show what the "
-        "classifier looks at."
-    )

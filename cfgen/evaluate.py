@@ -17,8 +17,8 @@ from torch import Tensor
 
 from cfgen import figures
 from cfgen.attributes import unknown_name
-from cfgen.audit import default_label
 from cfgen.audit_folder import png, write
+from cfgen.audit_label import ANY, trained_target
 from cfgen.cli import one_line_errors
 from cfgen.effectiveness import Comparison, measurable
 from cfgen.errors import UserError
@@ -64,7 +64,8 @@ METRICS = ("effectiveness", "labels", "bias", "truth", "cycles", "reversibility"
 class Judges:
     """What scores besides the data: a classifier, a predictor of attributes, a network's features; each where given.
 
-    `metrics` are those of METRICS that are wanted, `values` is how many values of an attribute morphometry asks each image for.
+    `metrics` are those of METRICS that are wanted, `values` is how many values of an attribute morphometry asks each image for,
+    `label` is what the classifier's yes means.
     """
 
     classifier: Classifier | None
@@ -72,6 +73,7 @@ class Judges:
     fid: tuple[str, FID] | None
     metrics: Sequence[str]
     values: int
+    label: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -163,7 +165,8 @@ def load_judges(options: argparse.Namespace, found: Sequence[Subject]) -> Judges
         if len(found[0].x) < 2:
             raise UserError("--fid needs 2 images or more, and tells something of a thousand")
         fid[1].check(found[0].x[:2])
-    judges = Judges(classifier, predictor, fid, options.metrics, options.values)
+    label = (options.classifier and trained_target(options.classifier)) or ANY
+    judges = Judges(classifier, predictor, fid, options.metrics, options.values, label)
     if options.metrics is not METRICS:  # asked for by name
         require_applicable(judges, found[0])
     return judges
@@ -243,7 +246,7 @@ def score(subject: Subject, judges: Judges, seed: int, drawn: dict[str, Figure] 
         if seen:
             drawn["target_against_measured"] = figures.target_against_measured(seen)
         if audit is not None:
-            drawn |= dict(answer_figures(audit, default_label(subject.data, None)))
+            drawn |= dict(answer_figures(audit, judges.label))
         if labels and classifier is not None:
             right = scores[f"accuracy/do({label_name(subject.model.schema, classifier.classes)})"]
             if (figure := misclassified(subject, classifier, right, seed)) is not None:

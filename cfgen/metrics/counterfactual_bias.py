@@ -1,4 +1,4 @@
-"""Bias of a binary classifier under an intervention (Eq. 4 and 5, Table 3), with bootstrap intervals."""
+"""Bias of a binary classifier under an intervention (Eq. 4 and 5, Table 3), with intervals."""
 
 from __future__ import annotations
 
@@ -24,13 +24,18 @@ class CounterfactualBias(Metric):
         bias           up - down = P(y_c = 1) - P(y_r = 1), in [-1, 1]
         significant    whether |bias| is above `threshold`
 
-    and KEY/low and KEY/high, the ends of a bootstrap percentile interval, for each of `flipped` to `bias`.  All is NaN, and
-    nothing significant, while n is 0.  Which images count (those without the attribute, a cohort) is for the caller to choose.
+    and KEY/low and KEY/high, the ends of an interval, for each of `flipped` to `bias`.  All is NaN, and nothing significant,
+    while n is 0.  Which images count (those without the attribute, a cohort) is for the caller to choose.
+
+    The interval of `bias`, a difference of two shares of the same pairs, is a bootstrap percentile interval over pairs.  Where
+    nothing flipped, resampling would show no doubt at all: there it is +-(1 - (1 - confidence)^(1/n)), which at 95 % is the
+    "rule of three", +-3/n.  The others are shares k of n with an exact distribution, and k is often small.  Resampling 0 of 100
+    gives 0 every time, and with a true share of half a per cent 0 of 100 is what 61 % of samples show.  They have Wilson's.
 
     Args:
         threshold: the paper's is 5 %.
         confidence: of the intervals.
-        resamples: how many the bootstrap draws; with 0 there are no intervals, only NaN.
+        resamples: how many the bootstrap draws; with 0 the bias has no interval, only NaN.
         seed: of the bootstrap.
     """
 
@@ -62,37 +67,49 @@ class CounterfactualBias(Metric):
         self.counts += torch.bincount(2 * y_r.long() + y_c.long(), minlength=4)
 
     def compute(self) -> dict[str, Tensor]:
-        counts = self.counts.cpu().numpy()
-        n = int(counts.sum())
-        shares = _shares(counts[None])
-        # resampling n pairs with replacement is one multinomial draw of the four counts
-        draws = np.random.default_rng(self.seed).multinomial(n, counts / max(n, 1), self.resamples)
-        resampled = _shares(draws)
-        tail = (1 - self.confidence) / 2
-        result = {"n": torch.tensor(n)}
-        for key, (value,) in shares.items():
-            low, high = _quantiles(resampled[key], [tail, 1 - tail])
-            ends = {key: value, f"{key}/low": low, f"{key}/high": high}
-            result |= {name: torch.tensor(end, dtype=torch.float32) for name, end in ends.items()}
-        result["significant"] = torch.tensor(bool(abs(shares["bias"][0]) > self.threshold))
+        counts = self.counts.cpu()
+        _, up, down, _ = counts
+        n, flipped = counts.sum(), up + down
+        shares = {"flipped": (flipped, n), "up_given_flip": (up, flipped), "up": (up, n), "down": (down, n)}
+        # 0 / 0 is NaN: undefined
+        found: dict[str, tuple[Any, Any, Any]] = {
+            key: (k / of, *wilson(k, of, self.confidence)) for key, (k, of) in shares.items()
+        }
+        found["bias"] = ((up - down) / n, *self.bias_interval(counts.numpy()))
+        result = {"n": n}
+        for key, values in found.items():
+            for name, value in zip((key, f"{key}/low", f"{key}/high"), values, strict=True):
+                result[name] = torch.as_tensor(value, dtype=torch.float32)
+        result["significant"] = result["bias"].abs() > self.threshold
         return {key: value.to(self.device) for key, value in result.items()}
 
+    def bias_interval(self, counts: np.ndarray) -> tuple[float, float]:
+        n = int(counts.sum())
+        if n == 0 or self.resamples == 0:
+            return np.nan, np.nan
+        alpha = 1 - self.confidence
+        if counts[1] + counts[2] == 0:
+            # with a larger share of flips, which no bias exceeds, seeing none in n would be rarer than alpha
+            most = 1 - alpha ** (1 / n)
+            return -most, most
+        # resampling n pairs with replacement is one multinomial draw of the four counts
+        draws = np.random.default_rng(self.seed).multinomial(n, counts / n, self.resamples)
+        low, high = np.quantile((draws[:, 1] - draws[:, 2]) / n, [alpha / 2, 1 - alpha / 2])
+        return low, high
 
-def _shares(counts: np.ndarray) -> dict[str, np.ndarray]:
-    """What is reported, of counts (rows, 4)."""
-    _, up, down, _ = counts.T
-    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: undefined
-        n = counts.sum(axis=1)
-        return {
-            "flipped": (up + down) / n,
-            "up_given_flip": up / (up + down),
-            "up": up / n,
-            "down": down / n,
-            "bias": (up - down) / n,
-        }
 
+def wilson(k: Tensor, n: Tensor, confidence: float) -> tuple[Tensor, Tensor]:
+    """Wilson's interval with continuity correction for a share k / n; NaN where n is 0.
 
-def _quantiles(values: np.ndarray, at: list[float]) -> np.ndarray:
-    """Of the resamples where the value is defined."""
-    defined = values[~np.isnan(values)]
-    return np.quantile(defined, at) if len(defined) else np.full(len(at), np.nan)
+    Corrected, because the plain one is too narrow for rare answers: at 95 % it holds a share of 0.2 / n in 84 % of cases, this
+    one any share in 94.5 % or more.  Clopper and Pearson's promises 95 %, but has no closed form and is hardly different.
+    """
+    z = torch.special.ndtri(torch.tensor((1 + confidence) / 2, dtype=torch.double))
+    k, n = k.double(), n.double()
+
+    def end(k: Tensor, side: int) -> Tensor:
+        spread = z * (k * (1 - k / n) + z.square() / 4).sqrt()
+        return (k + z.square() / 2 + side * spread) / (n + z.square())
+
+    # the correction: half an answer less for the lower end, half an answer more for the upper; neither passes k / n by rounding
+    return end((k - 0.5).clamp(min=0), -1).minimum(k / n), end((k + 0.5).minimum(n), 1).maximum(k / n)

@@ -35,6 +35,23 @@ class Reddish(nn.Module):
         return 12 * (x[:, 0].mean((1, 2)) - x[:, 2].mean((1, 2)) - 0.15)
 
 
+class Blueish(nn.Module):
+    def forward(self, x):
+        return -Reddish()(x)
+
+
+class SoonBroken(nn.Module):
+    """Has an answer twenty times, and then none."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = 0
+
+    def forward(self, x):
+        self.asked += 1
+        return torch.full((len(x),), 0.0 if self.asked <= 20 else torch.nan)
+
+
 def ten_classes():
     torch.manual_seed(0)
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))

@@ -12,10 +12,11 @@ import pytorch_lightning as pl
 import torch
 
 from cfgen import audit
+from cfgen.audit_facts import fingerprint
 from cfgen.audit_results import EVERYONE
 from cfgen.counterfactual import as_unit_float
 from lightning_modules import Classifier
-from tests.audit.shifting import CLASSIFIER, options, rows
+from tests.audit.shifting import CLASSIFIER, DO, options, rows
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +28,7 @@ def test_audits_are_never_overwritten_and_can_be_repeated(run, here, capsys):
     one, two = sorted((run / "audits").iterdir())
     assert (one.name, two.name) == ("001", "002")
     assert (one / "bias.csv").read_text() == (two / "bias.csv").read_text()
-    assert not (one / "attribute_ranking.png").exists()
+    assert not {"attribute_ranking.png", "importance.csv"} & {path.name for path in one.iterdir()}
     assert audit.main(options(run, *few, "--out", str(one))) == 2
     assert "exists already: --out takes a new folder" in capsys.readouterr().err
 
@@ -57,13 +58,6 @@ def test_a_run_of_cfgen_as_the_classifier(run, data, here):
     assert facts["generator_error"]["positive_real"] == pytest.approx(positive)
 
 
-def test_an_answer_to_another_question_is_not_called_wrong(run, here, capsys):
-    assert audit.main(options(run, "--images", "10", "--explain", "none", "--label", "Reddish", "--out", "found")) == 0
-    assert "right about" not in capsys.readouterr().out
-    assert json.loads((here / "found/audit.json").read_text())["accuracy"] is None
-    assert "data's own label" not in (here / "found/report.html").read_text()
-
-
 class Bomb:
     def __reduce__(self):
         return (open, ("executed", "w"))
@@ -85,20 +79,66 @@ def test_a_hostile_pickle_is_refused_without_being_executed(run, here, capsys, n
         (["--do", "Bald=1"], "unknown attribute 'Bald'"),
         (["--do", "Bangs=2"], "do(Bangs=2) is out of range. Valid: 0 or 1"),
         (["--do", "Bangs"], "written name=value"),
+        (["--do", "Bangs=yes"], "'yes' is not a number"),
         (["--among", "Yong=1"], "unknown attribute 'Yong'. Did you mean 'Young'"),
         (["--explain", "Bang"], "--explain: unknown binary attribute 'Bang'. Did you mean 'Bangs'"),
         (["--threshold", "1.5"], "--threshold is a probability between 0 and 1"),
         (["--mean", "0.1,0.2"], "one for each of the 3 channels"),
         (["--positive", "3"], "the classifier has two classes: --positive is 0 or 1, not 3"),
         (["--accelerator", "abacus"], "--accelerator abacus --devices 1:"),
+        (["--do", "Young=1", "--among", "Young=1"], "--among Young=1: no --do changes any of these"),
+        (
+            ["--out", "here/is a file/found"],
+            "cannot write here/is a file/found: Not a directory (--out chooses another",
+        ),
     ],
 )
-def test_bad_input_gets_one_line(run, capsys, more, message):
-    assert audit.main(options(run, "--images", "5", *more)) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert message in err
+def test_bad_input_gets_one_line(run, here, capsys, more, message):
+    (here / "here").mkdir()
+    (here / "here/is a file").touch()
+    before = sorted(here.rglob("*"))
+    do = [] if "Young=1" in more else DO
+    assert audit.main(options(run, "--images", "5", *more, do=do)) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("error: ")
+    assert message in lines[-1]
+    assert len(lines) == 1 or lines[:-1] == ["auditing: 5 images"]
+    assert sorted(here.rglob("*")) == before
+
+
+def test_a_seed_is_not_below_zero(run, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        audit.main(options(run, "--seed", "-1"))
+    assert stopped.value.code == 2
+    assert "argument --seed: -1 is not 0 or more" in capsys.readouterr().err
+
+
+def test_what_comes_to_nothing_leaves_no_folder(run, here, capsys):
+    """This classifier passes all checks, and then has no answer."""
+    few = ["--images", "10", "--batch_size", "1", "--explain", "none"]
+    words = options(run, *few, "--out", "new/found", do=["Bangs=1"])
+    words[words.index(CLASSIFIER)] = "tests.audit.shifting:SoonBroken"
+    assert audit.main(words) == 2
+    assert "auditing: 10 images\nerror: the classifier returns nan" in capsys.readouterr().err
+    assert not (here / "new").exists()
+    assert audit.main([*words, "--out", "found", "--classifier", CLASSIFIER]) == 0
+    assert (here / "found/report.html").is_file()
+
+
+def test_functions_without_weights_are_told_apart(run, here):
+    """The file of two functions is one, their names and their answers are not."""
+    found = set()
+    for name in ("Reddish", "Blueish"):
+        few = ["--images", "5", "--explain", "none", "--classifier", f"tests.audit.shifting:{name}", "--out", name]
+        assert audit.main(options(run, *few, do=["Bangs=1"])) == 0
+        found.add(json.loads((here / name / "audit.json").read_text())["classifier"]["sha256"])
+    (here / "nothing.py").write_text("import torch\n\ndef classifier():\n    return torch.nn.Flatten(0)\n")
+    (here / "other.py").write_text((here / "nothing.py").read_text() + "# another file\n")
+    network = torch.nn.Flatten(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(here)
+        found |= {fingerprint(f"{name}:classifier", network) for name in ("nothing", "other")}
+    assert len(found) == 4
 
 
 def test_nothing_to_change_and_no_one_to_look_at(run, data, capsys):

@@ -8,6 +8,7 @@ import torch
 import cfgen
 from cfgen import audit
 from cfgen.affine import brighten, horizontal_flip
+from cfgen.audit_quality import warnings
 from cfgen.audit_results import EVERYONE, findings, flips
 from cfgen.audit_run import Audit, Images, Plan
 from cfgen.counterfactual import as_unit_float
@@ -18,7 +19,7 @@ from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, options, rows
 
 def test_the_folder_and_its_numbers(run, data, here, capsys):
     more = ["--among", "Young=0", "--explain", "Bangs,Young", "--explain_images", "25", "--batch_size", "16"]
-    assert audit.main(options(run, *more, "--out", "found")) == 0
+    assert audit.main(options(run, *more, "--label", "Attractive", "--out", "found")) == 0
     out = capsys.readouterr().out
     assert "report: found/report.html" in out
     assert "Bias towards Attractive" in out
@@ -98,10 +99,29 @@ def test_what_a_generator_loses_can_be_kept(run, data, here, capsys):
         torch.testing.assert_close(kept[name], best[name], equal_nan=True)
         assert not torch.allclose(lost[name], best[name], equal_nan=True)
     assert torch.equal(kept["base"], kept["real"])
+    torch.testing.assert_close(kept["own"], lost["base"])  # the reconstruction is asked about all the same
     torch.testing.assert_close(kept["mse"], torch.full_like(kept["mse"], 0.03))  # its own error is told all the same
     torch.testing.assert_close(found[1].examples("Young=0", torch.arange(3)).x_r, as_unit_float(images.x[:3]))
+    told = []
+    for auditor in found[1:]:
+        result = findings(auditor.scores, images.columns, auditor.plan, {EVERYONE: torch.ones(len(images.x)).bool()})
+        (warning,) = warnings(result, auditor.plan)[:1]
+        differing = ((lost["real"] > 0.5) != (lost["base"] > 0.5)).float().mean().item()
+        assert differing > 0.05
+        assert f"{100 * differing:.1f} % of the" in warning
+        told.append("What it loses is given back" in warning)
+    assert told == [True, False]
     assert audit.main(options(run, "--images", "20", "--explain", "none", "--keep_residual", "--out", "kept")) == 0
     assert "the images themselves: what" in (here / "kept" / "report.html").read_text()
+    facts = [json.loads((here / folder / "audit.json").read_text()) for folder in ("kept", plainly(run))]
+    assert facts[0]["generator"] == facts[1]["generator"]  # the same one, whatever is done with its images
+
+
+def plainly(run):
+    assert (
+        audit.main(options(run, "--images", "5", "--explain", "none", "--out", "plain", do=["Young=0", "Young=1"])) == 0
+    )
+    return "plain"
 
 
 class Oracle(ImageMechanismModule):

@@ -9,10 +9,11 @@ import torch
 
 from cfgen.audit_figures import attribute_ranking, fairness_scatter
 from cfgen.audit_folder import png, table
+from cfgen.audit_quality import quality_rows, warnings
 from cfgen.audit_report import Picture, Report, report_html
 from cfgen.audit_results import EVERYONE, Importance, findings
 from cfgen.audit_run import AFFINE, Plan, Scores
-from cfgen.audit_text import finding, quality_warning
+from cfgen.audit_text import finding
 
 PALE = "Black_Hair=1,Pale_Skin=1"
 PLAN = Plan({PALE: {"Black_Hair": 1, "Pale_Skin": 1}, "Young=0": {"Young": 0}}, explain=["Young"])
@@ -98,9 +99,10 @@ def test_the_findings_come_first_and_in_plain_words():
     sentence = "With Black_Hair=1 and Pale_Skin=1, the classifier says “Attractive” 16.7 points more often [95 %: "
     assert sentence in text  # (20 - 5) of 90
     assert "27.8 % of 90 answers changed, 80.0 % of these from no to yes." in text
-    assert (
-        "With Young=0, the classifier gives the same answer for all 100 images [95 %: fewer than 3.0 % change]." in text
-    )
+    (age,) = (row for row in found().bias if row.change == "Young=0" and row.among == EVERYONE)
+    most = f"{100 * age.values['flipped/high']:.1f} %"
+    same = f"With Young=0, the classifier gives the same answer for all 100 images [95 %: fewer than {most} change]."
+    assert same in text
     assert text.index(sentence) < text.index("Only images with Young=0") < text.index("can and cannot say")
     assert text.index(sentence) < text.index("What these numbers can and cannot say") < text.index("cfgen audit --gen")
     assert "Young causes Gray_Hair" in text
@@ -122,11 +124,86 @@ def test_direction_and_doubt_are_said():
     )
 
 
-def test_a_poor_generator_is_warned_of():
+def test_a_poor_generator_is_warned_of_however_large_the_bias():
     good = found()
-    assert quality_warning(good) == ""
-    poor = replace(good, generator=good.generator | {"agreement": 0.7})
-    assert "for 30.0 % of the images" in quality_warning(poor)
+    assert warnings(good, PLAN) == []
+    assert max(abs(row.values["bias"]) for row in good.bias) > 0.1
+    poor = replace(good, generator=good.generator | {"agreement": 0.93})
+    (told,) = warnings(poor, PLAN)
+    assert "for 7.0 % of the images" in told
+    (told,) = warnings(poor, replace(PLAN, keep_residual=True))
+    assert "the generator alone would turn 7.0 % of the classifier's answers" in told
+    assert "What it loses is given back, what it draws wrongly is not" in told
+    text = report_html(Report(poor, PLAN, FACTS, "A", 0.5, ()))
+    assert read(text).text.count("Be careful: for 7.0 %") == 1
+
+
+@pytest.mark.parametrize(("positive", "same", "other"), [(0.0, "no", "yes"), (1.0, "yes", "no")])
+def test_answers_that_turn_one_way_only_are_warned_of(positive, same, other):
+    good = found()
+    stuck = replace(good, generator=good.generator | {"positive_base": positive})
+    (told,) = warnings(stuck, PLAN)
+    assert f"says {same} to every base image, so that answers can turn to {other} only" in told
+
+
+def test_figures_of_other_interventions_stay_out():
+    evaluated = {
+        "true_error/do(Young)": 12.0,
+        "true_error/changed(Young)": 0.5,
+        "true_error/do(Bangs)": 3.0,
+        "predicted/do(Pale_Skin)/Bangs": 0.9,
+        "predicted/floor/Pale_Skin": 0.8,
+        "predicted/floor/Bangs": 0.7,
+        "bias/do(Young=1)": 0.1,
+        "commutativity_l1/do(Young),do(Bangs)": 3.0,
+        "composition_l1/1": 4.0,
+        "mse_x": 0.01,
+        "mae_z": None,
+        "fid_inception/generated": 100.0,
+        "images": 500,
+        "split": "test",
+        "standard_errors": {"mse_x": 0.1},
+    }
+    copied = [name for name, _ in quality_rows(found(), PLAN, evaluated, reader=False) if "(cfgen evaluate)" in name]
+    assert copied == [
+        "true_error/do(Young), levels of 255 (cfgen evaluate)",
+        "true_error/changed(Young), share of pixels (cfgen evaluate)",
+        "predicted/do(Pale_Skin)/Bangs, share right, or the attribute's units (cfgen evaluate)",
+        "predicted/floor/Pale_Skin, share right, or the attribute's units (cfgen evaluate)",
+        "composition_l1/1, levels of 255 (cfgen evaluate)",
+        "mse_x (cfgen evaluate)",
+        "fid_inception/generated (cfgen evaluate)",
+    ]
+
+
+def test_what_a_reader_sees_stands_beside_the_bias():
+    assert "not measured: give --reader" in read(page()).text
+    rows = [replace(row, seen=0.8125, seen_floor=0.9575) if row.change == PALE else row for row in found().bias]
+    told = report_html(Report(replace(found(), bias=rows), PLAN, FACTS | {"reader": {"sha256": ""}}, "A", 0.5, ()))
+    assert "seen as asked" in told
+    assert "<td>81.2 %</td><td>95.8 %</td>" in told
+    assert "81.2 % (real images that have it: 95.8 %)" in told
+    assert "not measured: give --reader" not in told
+    assert "not measured: the reader does not decide this" in told  # of age
+
+
+def test_a_baseline_stays_one_where_it_turns_many_answers():
+    rows = [
+        replace(row, values=row.values | {"significant": 1.0}) if row.change == "brightness" else row
+        for row in found().bias
+    ]
+    tags = read(report_html(Report(replace(found(), bias=rows), PLAN, FACTS, "A", 0.5, ()))).tags
+    assert [attributes.get("class") for tag, attributes in tags if tag == "tr"][:4] == [
+        None,
+        "baseline",
+        "significant baseline",
+        "significant",
+    ]
+
+
+def test_no_word_for_yes_makes_no_empty_title():
+    assert "<h1>Is the classifier biased?</h1>" in page(label="yes")
+    assert "<h1>Is the classifier biased about “Attractive”?</h1>" in page()
 
 
 def test_the_truth_stands_beside_the_estimate():
@@ -146,7 +223,9 @@ def test_the_truth_stands_beside_the_estimate():
     assert rows["horizontal_flip"].truth_within is None
     text = read(report_html(Report(result, PLAN, FACTS, "A", 0.5, ()))).text
     assert "among all images, 2 of 2 true values lie within" in text  # all flipped both ways: no bias, as estimated
-    assert "0.1000 (image left as it was: 0.3000)" in text
+    assert "25.50 (image left as it was: 76.50)" in text
+    (told,) = warnings(result, PLAN)
+    assert told.endswith("in levels of 255: do(Young=0): 127.50 against 127.50.")
 
 
 def test_quadrants_show_the_shares_of_the_table():

@@ -1,5 +1,6 @@
 """Laws of the bias metric: its three forms are one number, the paper's table obeys it, its intervals cover."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest, multinomial
 
 from cfgen.metrics import CounterfactualBias
 
@@ -54,7 +56,7 @@ def test_equation_4_is_equation_5_is_the_difference_of_rates(rows):
     else:
         assert np.isnan(result["up_given_flip"])
     for key in ("flipped", "up", "down", "bias"):
-        assert result[f"{key}/low"] <= result[f"{key}/high"]
+        assert result[f"{key}/low"] <= result[key] <= result[f"{key}/high"]
         assert result[f"{key}/low"] >= (-1 if key == "bias" else 0)
         assert result[f"{key}/high"] <= 1
 
@@ -70,15 +72,58 @@ def test_the_papers_table(row):
     assert result["significant"].item() == (row in BOLD)
 
 
-def test_intervals_cover_the_truth_as_often_as_they_say():
-    truth = np.array([0.55, 0.14, 0.06, 0.25])
-    known = {"flipped": 0.20, "up_given_flip": 0.70, "up": 0.14, "down": 0.06, "bias": 0.08}
-    draws = np.random.default_rng(0).multinomial(400, truth, size=600)
-    for confidence in (0.8, 0.95):
-        results = [of_counts(counts, confidence=confidence, resamples=400, seed=i) for i, counts in enumerate(draws)]
-        for key, value in known.items():
-            covered = np.mean([r[f"{key}/low"].item() <= value <= r[f"{key}/high"].item() for r in results])
-            assert abs(covered - confidence) < 0.05, (key, confidence, covered)
+def coverage(n: int, up: float, down: float, confidence: float) -> dict[str, float]:
+    """How often the intervals hold the truth, summed over all that n pairs can show; where a share is defined."""
+    known = {"flipped": up + down, "up_given_flip": up / (up + down), "up": up, "down": down, "bias": up - down}
+    held, seen = dict.fromkeys(known, 0.0), dict.fromkeys(known, 0.0)
+    for ups, downs in itertools.product(range(n + 1), repeat=2):
+        chance = multinomial.pmf([ups, downs, n - ups - downs], n, [up, down, 1 - up - down])
+        if ups + downs > n or chance < 1e-5:
+            continue
+        result = of_counts([n - ups - downs, ups, downs, 0], confidence=confidence, resamples=500)
+        for key, truth in known.items():
+            if not result[key].isnan():
+                seen[key] += chance
+                held[key] += chance * (result[f"{key}/low"].item() <= truth <= result[f"{key}/high"].item())
+    return {key: held[key] / seen[key] for key in known}
+
+
+@pytest.mark.parametrize(
+    ("n", "up", "down", "confidence", "bias_too"),
+    [(100, 0.02, 0.005, 0.95, 0.92), (30, 0.3, 0.1, 0.95, 0.92), (30, 0.3, 0.1, 0.8, 0.77)],
+    ids=["rare", "common", "common, 80 %"],
+)
+def test_intervals_hold_the_truth_as_often_as_they_say(n, up, down, confidence, bias_too):
+    """Rare answers as well, where resampling what was not seen shows no doubt: there it held `down` in 39 %."""
+    covered = coverage(n, up, down, confidence)
+    assert covered.pop("bias") > bias_too  # approximately: what a bootstrap promises
+    assert min(covered.values()) >= confidence, covered
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
+def test_intervals_of_shares_are_scipys(up, down, rest, confidence):
+    n = up + down + rest
+    result = of_counts([rest, up, down, 0], confidence=confidence, resamples=0)
+    for key, k, of in (("flipped", up + down, n), ("up_given_flip", up, up + down), ("up", up, n), ("down", down, n)):
+        ends = [result[f"{key}/low"].item(), result[f"{key}/high"].item()]
+        if of:
+            expected = binomtest(k, of).proportion_ci(confidence, method="wilsoncc")
+            assert ends == pytest.approx(list(expected), abs=1e-6)
+        else:
+            assert np.isnan(ends).all()
+    assert result["bias/low"].isnan()
+    assert result["bias/high"].isnan()
+
+
+@pytest.mark.parametrize("n", [1, 20, 5000])
+def test_no_flip_leaves_a_bias_of_three_in_n(n):
+    """Of the largest bias in the interval, all to one side, n pairs without a flip are a case in twenty."""
+    result = of_counts([n - n // 3, 0, 0, n // 3])
+    assert result["bias"] == 0
+    assert result["bias/low"] == -result["bias/high"]
+    assert (1 - result["bias/high"].double()) ** n == pytest.approx(0.05, abs=1e-3)
+    if n > 10:
+        assert result["bias/high"].item() == pytest.approx(3 / n, rel=0.08)
 
 
 def test_the_bootstrap_is_that_of_the_pairs():
@@ -114,8 +159,8 @@ def test_nothing_seen_and_nothing_flipped():
     assert not nothing["significant"]
     assert all(value.isnan() for key, value in nothing.items() if key not in ("n", "significant"))
     still = of_counts([7, 0, 0, 3])
-    assert still["bias"] == still["bias/low"] == still["bias/high"] == 0
-    assert still["up_given_flip"].isnan()
+    assert still["bias"] == still["flipped"] == 0
+    assert all(still[f"up_given_flip{end}"].isnan() for end in ("", "/low", "/high"))
     metric = CounterfactualBias()
     metric.update(torch.zeros(0), torch.zeros(0))
     assert metric.compute()["n"] == 0

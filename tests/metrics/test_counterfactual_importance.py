@@ -1,7 +1,9 @@
 """Importance scores against a classifier whose weights are known, and their ranking."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import norm, sem
 
 from cfgen.metrics import CounterfactualImportance, local_importance, ranking
 
@@ -32,7 +34,25 @@ def test_scores_of_a_linear_classifier_are_its_weights():
         for part in a.split(7):
             metric.update(name, output(part), output(turned(part, k)), part[:, k])
     scores = metric.compute()
-    assert {name: pytest.approx(weight, abs=1e-6) for name, weight in WEIGHTS.items()} == scores
+    for name, weight in WEIGHTS.items():
+        assert scores[name].item() == pytest.approx(weight, abs=1e-6)
+        assert scores[f"{name}/n"] == len(a)
+        assert scores[f"{name}/high"] - scores[f"{name}/low"] < 1e-6  # every image says the same
+
+
+def test_the_interval_is_that_of_a_mean():
+    a, p = rows(200)[:, 0], torch.rand(2, 200, generator=torch.Generator().manual_seed(1))
+    metric = CounterfactualImportance(["Bald", "Bangs"])
+    for part in torch.arange(200).split(60):
+        metric.update("Bald", p[0, part], p[1, part], a[part])
+    metric.update("Bangs", p[0, :1], p[1, :1], a[:1])
+    found = metric.compute()
+    local = np.where(a == 1, p[0] - p[1], p[1] - p[0])
+    expected = norm.interval(0.95, local.mean(), sem(local))
+    assert [found[f"Bald/{end}"].item() for end in ("low", "high")] == pytest.approx(expected, abs=1e-5)
+    assert found["Bangs"].item() == pytest.approx(local[0], abs=1e-6)
+    assert found["Bangs/low"].isnan()  # one image has no spread
+    assert found["Bangs/high"].isnan()
 
 
 def test_the_sign_is_that_of_presence_not_of_the_change():
@@ -48,8 +68,10 @@ def test_parts_add_up_and_absent_images_are_nan():
     for metric, part in ((whole, a), (one, a[:13]), (other, a[13:])):
         metric.update("Bald", output(part).square(), output(turned(part, 3)).square(), part[:, 3])
     one.merge_state(other)
-    assert one.compute()["Bald"] == pytest.approx(whole.compute()["Bald"].item(), abs=1e-6)
+    for key in ("Bald", "Bald/low", "Bald/high", "Bald/n"):
+        assert one.compute()[key] == pytest.approx(whole.compute()[key].item(), abs=1e-6)
     assert whole.compute()["Bangs"].isnan()
+    assert whole.compute()["Bangs/n"] == 0
 
 
 def test_ranking():
