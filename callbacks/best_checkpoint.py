@@ -20,11 +20,12 @@ class BestCheckpoint(ModelCheckpoint):
     At epoch ends, because the loader is not rewound: only from there does a resumed run equal an uninterrupted one.
 
     Args:
-        monitor: a metric that was measured on images, not a loss: a GAN's losses say little about its quality.
+        monitor: a metric that was measured on images, not a loss: a GAN's losses say little about its quality; without one
+            the last is the best.
         mode: whether the best is the `min` or the `max`.
     """
 
-    def __init__(self, monitor: str, mode: str = "min") -> None:
+    def __init__(self, monitor: str | None = None, mode: str = "min") -> None:
         super().__init__(
             filename="best",
             monitor=monitor,
@@ -36,7 +37,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         # a resumed run may have to wait for the next measurement; a name that is never measured still fails
-        if self.monitor in trainer.callback_metrics or not self.best_model_path:
+        if self.monitor is None or self.monitor in trainer.callback_metrics or not self.best_model_path:
             super().on_train_epoch_end(trainer, pl_module)
         # not ModelCheckpoint's `save_last`, which writes only in epochs that also brought a new best
         if not trainer.fast_dev_run and self.dirpath is not None:  # type: ignore[attr-defined]  # set in Trainer.__init__

@@ -8,7 +8,9 @@ import pytorch_lightning as pl
 import torch
 
 from callbacks.every_n_epochs import EveryNEpochs
+from cfgen.attributes import Schema
 from cfgen.effectiveness import compare, measurable, median_abs_errors
+from cfgen.morpho import MEASURES
 
 __all__ = ["MedianAbsError"]
 
@@ -31,6 +33,14 @@ class MedianAbsError(EveryNEpochs):
     def __init__(self, images: int = 500, every_n_epochs: int = 1, seed: int = 0) -> None:
         super().__init__(every_n_epochs)
         self.images, self.seed = images, seed
+
+    def check(self, schema: Schema) -> None:
+        """Refuses data without an attribute that can be measured on an image."""
+        if not measurable(schema):
+            raise ValueError(
+                f"MedianAbsError measures {', '.join(MEASURES)} of digits, and this data has none of these as continuous "
+                "attributes: leave it out, and see cfgen evaluate --predictor"
+            )
 
     def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 
 from cfgen.attributes import unknown_name
 
@@ -26,9 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, purpose in COMMANDS.items():
             print(f"  {name:12s} {purpose}")
         return 0 if words else 2
+    if words[0] == "--version":
+        print(f"cfgen {metadata.version('cfgen')}")
+        return 0
     if words[0] not in COMMANDS:
         print(f"error: {unknown_name('command', words[0], COMMANDS)}", file=sys.stderr)
         return 2
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # classes of one's own are found where `python -m` finds them
     # the module is loaded only now: each command brings heavy packages of its own
     return int(importlib.import_module(f"cfgen.{words[0]}").main(words[1:]))
 

@@ -81,5 +81,8 @@ def attribute_ranking(found: Sequence[Importance], k: int = 4, label: str = "yes
 
 def flipped_answers(images: Triple, before: Tensor, after: Tensor) -> Figure:
     """Images whose answer an intervention turned: real, base and counterfactual, with the classifier's probabilities."""
-    captions = [[""] * len(before), [f"{p:.2f}" for p in before.tolist()], [f"{p:.2f}" for p in after.tolist()]]
-    return image_grid([list(part) for part in images], rows=["real", "base", "changed"], captions=captions, cell=1.0)
+    said = [[""] * len(before), [f"{p:.2f}" for p in before.tolist()], [f"{p:.2f}" for p in after.tolist()]]
+    lines, rows = [list(part) for part in images], ["real", "base", "changed"]
+    if torch.equal(images.x, images.x_r):  # the residual kept: base images are the images
+        lines, rows, said = lines[1:], ["real", "changed"], said[1:]
+    return image_grid(lines, rows=rows, captions=said, cell=1.0)

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,12 @@ from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities import rank_zero_only
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from callbacks import FID, EpochSeed
-from cfgen.attributes import Schema
+from callbacks import BestCheckpoint, EpochSeed
 from cfgen.checkpoints import built
+from cfgen.cli_checks import check_names, refusal_in
 from cfgen.cli_parser import HelpWithExamples, OneLineParser, PackagedConfigFile, packaged_configs, packaged_data
 from cfgen.errors import UnfitRun, UserError
-from cfgen.networks.features import network_name
-from cfgen.runs import FINISHED, AtomicCheckpointIO, find_last_run, new_run_folder, write_atomically
+from cfgen.runs import FINISHED, AtomicCheckpointIO, find_last_run, how_to_go_on, new_run_folder, write_atomically
 from cfgen.stages import earlier_runs, interrupted_run, ready_run, stage_arguments
 from cfgen.tracking import ScalarCSV, finish, wandb_logger
 
@@ -85,28 +84,6 @@ def say(text: str) -> None:
     """Prints on the first process only."""
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]  # set by Lightning at import
         print(text, flush=True)
-
-
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and what it was raised from, and so on."""
-    while error is not None:
-        yield error
-        error = error.__cause__
-
-
-def check_names(callbacks: Sequence[Any], data: Any) -> None:
-    """Lets callbacks that name attributes refuse those the data does not have, and looks for an FID that is monitored."""
-    for callback in callbacks:
-        if hasattr(callback, "check"):
-            callback.check(Schema(data.scm_spec["attributes"]))
-    networks = [network_name(callback.features) for callback in callbacks if isinstance(callback, FID)]
-    for callback in callbacks:
-        monitor = getattr(callback, "monitor", None) or ""
-        if networks and monitor.startswith("val/fid_") and monitor.split("/")[1].removeprefix("fid_") not in networks:
-            other = monitor.replace(monitor.split("/")[1], f"fid_{networks[0]}")
-            raise UserError(
-                f"{type(callback).__name__} monitors {monitor}, but FID has another network: monitor {other}"
-            )
 
 
 class FitCLI(LightningCLI):
@@ -201,7 +178,7 @@ class FitCLI(LightningCLI):
             super().instantiate_classes()
         except (ValueError, MisconfigurationException) as error:
             # constructors refuse bad values; what they say is meant for the user, what the parser makes of it is not
-            refusal = next((cause for cause in causes(error) if isinstance(cause, UserError)), error)
+            refusal = refusal_in(error)
             remedy = f". {self._remedy(refusal.argument)}" if isinstance(refusal, UnfitRun) else ""
             raise UserError(f"{refusal}{remedy}") from error
 
@@ -213,6 +190,10 @@ class FitCLI(LightningCLI):
         return f"Make one that does: {shlex.join(['cfgen', 'fit', *arguments])}"
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        given = self.config_init["trainer"]
+        if not any(isinstance(callback, ModelCheckpoint) for callback in given["callbacks"] or ()):
+            # Lightning's own would have names that no command looks for
+            given["callbacks"] = [*(given["callbacks"] or ()), BestCheckpoint()]
         try:
             trainer = super().instantiate_trainer(logger=False, plugins=[AtomicCheckpointIO()], **kwargs)
         except TypeError as error:  # how the Trainer refuses, e.g., devices
@@ -244,7 +225,14 @@ class FitCLI(LightningCLI):
         print(f"run folder: {folder}", flush=True)
 
     def fit(self) -> None:
-        self.trainer.fit(self.model, datamodule=self.datamodule, ckpt_path=self.resume, weights_only=True)
+        try:
+            self.trainer.fit(self.model, datamodule=self.datamodule, ckpt_path=self.resume, weights_only=True)
+        except MisconfigurationException as error:  # what Lightning finds missing in a model or a callback
+            raise UserError(str(error)) from error
+        except (KeyboardInterrupt, SystemExit):  # Lightning has stopped gracefully, and exits
+            if self.folder is not None and (self.folder / "last.ckpt").is_file():
+                say(f"interrupted: {how_to_go_on(self.folder)} goes on with it")
+            raise
         if self.folder is not None:
             end = json.dumps({"epochs": self.trainer.current_epoch, "steps": self.trainer.global_step})
             write_atomically(self.folder / FINISHED, lambda file: file.write(end.encode()))

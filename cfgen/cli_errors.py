@@ -41,7 +41,9 @@ def unknown_class(path: str, message: str) -> str:
     module_name, _, name = path.rpartition(".")
     try:
         module = importlib.import_module(module_name) if module_name else None
-    except ImportError:
+    except Exception as error:  # the module may be the user's, and do anything
+        if not difflib.get_close_matches(module_name.split(".")[0], PACKAGES):
+            return f"cannot import {module_name} for {path} ({type(error).__name__}: {error})"
         module = None
     if module is not None and hasattr(module, name):  # it exists: the parser minds something else about it
         return message

@@ -86,7 +86,7 @@ def _describe(data: AttributeDataModule, image: int) -> Iterator[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m cfgen.data", description=__doc__)
+    parser = argparse.ArgumentParser(prog="cfgen data", description=__doc__)
     sets = parser.add_subparsers(dest="set", metavar="SET", required=True, help="the set to prepare")
     digits = sets.add_parser(
         "morpho_mnist",

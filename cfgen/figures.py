@@ -124,7 +124,7 @@ def counterfactual_grid(
     ]
     lines[0][0] = x[0]  # the top-left cell is the real image
     heads = [describe(across) for across in acrosses[1:]]
-    return image_grid(lines, ["real", *heads], ["", *(describe(down).replace("\n", " ") for down in downs[1:])])
+    return image_grid(lines, ["", *heads], ["real", *(describe(down).replace("\n", " ") for down in downs[1:])])
 
 
 @torch.inference_mode()

@@ -186,7 +186,8 @@ def own_images(
         attributes |= measured_columns(x, names)
     missing = [name for name in model.schema.names if name not in attributes]
     if missing:
-        raise UserError(f"what is true of these images? Say --given {','.join(f'{name}=VALUE' for name in missing)}")
+        asked = ",".join(part for part in (given, *(f"{name}=VALUE" for name in missing)) if part)
+        raise UserError(f"what is true of these images? Say --given {asked}")
     return [Path(file).name for file in files], x, attributes
 
 

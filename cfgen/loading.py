@@ -19,6 +19,7 @@ from cfgen.attributes import Categorical, Columns
 from cfgen.checkpoints import CARD, WEIGHTS, best_checkpoint, built, class_path, load_module, located
 from cfgen.counterfactual import as_unit_float, counterfactuals
 from cfgen.errors import UserError
+from cfgen.examples import read_examples
 from cfgen.runs import write_atomically
 from lightning_modules import AttributeReader, Classifier, ImageMechanismModule
 
@@ -49,9 +50,16 @@ class CounterfactualModel:
     mapping from name to one value or one for each image.
     """
 
-    def __init__(self, module: ImageMechanismModule) -> None:
-        self.module = module.eval()
+    def __init__(self, module: ImageMechanismModule, folder: Path | None = None) -> None:
+        self.module, self.folder = module.eval(), folder
         self.scm, self.schema = module.scm, module.scm.schema
+
+    def examples(self) -> tuple[Tensor, dict[str, Any]]:
+        """Images that come with an exported or packaged model, and their attributes: what `counterfactual` takes."""
+        found = read_examples(self.folder, self.schema) if self.folder is not None else None
+        if found is None:
+            raise UserError("no examples come with this model: they do with models that cfgen brings along or exports")
+        return self.images(found.images), self.values(found.columns)
 
     def counterfactual(
         self, x: Any, a: Mapping[str, Any], do: Mapping[str, Any], seed: int = 0, batch_size: int = 256
@@ -84,6 +92,8 @@ class CounterfactualModel:
 
     def columns(self, a: Mapping[str, Any], rows: int) -> dict[str, Tensor]:
         """Attributes in real units as columns; categorical values by their names."""
+        if not isinstance(a, Mapping):
+            raise UserError(f"attributes are {{name: one value, or one for each image}}, not a {type(a).__name__}")
         missing = [name for name in self.schema.names if name not in a]
         if missing:
             raise UserError(f"the images' own attributes are needed too: {', '.join(missing)} is missing")
@@ -119,7 +129,8 @@ class CounterfactualModel:
 def load(what: str | Path, device: str = "cpu") -> CounterfactualModel:
     """Loads a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file, an exported folder, or
     by its name a model that comes with cfgen."""
-    return CounterfactualModel(load_module(what, ImageMechanismModule).to(device))  # type: ignore[type-abstract]  # only a bound
+    module = load_module(what, ImageMechanismModule)  # type: ignore[type-abstract]  # only a bound
+    return CounterfactualModel(module.to(device), run_folder(what))
 
 
 def load_classifier(what: str | Path, device: str = "cpu") -> Classifier:

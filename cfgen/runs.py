@@ -13,7 +13,15 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from cfgen.errors import UserError
 
-__all__ = ["FINISHED", "AtomicCheckpointIO", "find_last_run", "new_run_folder", "runs_of", "write_atomically"]
+__all__ = [
+    "FINISHED",
+    "AtomicCheckpointIO",
+    "find_last_run",
+    "how_to_go_on",
+    "new_run_folder",
+    "runs_of",
+    "write_atomically",
+]
 
 FINISHED = "finished.json"  # in the folder of a run that was trained to its end
 
@@ -45,6 +53,11 @@ def find_last_run(root: Path, name: str, holding: str) -> Path:
         if (run / holding).is_file():
             return run
     raise UserError(f"no run under {root / name} has a {holding} yet: start one without --ckpt_path")
+
+
+def how_to_go_on(folder: Path) -> str:
+    """The command that trains a run to its end."""
+    return f"`cfgen fit --config {folder}/config.yaml --runs_dir {folder.parent.parent} --ckpt_path last`"
 
 
 def write_atomically(path: Path, write: Callable[[Any], None]) -> None:

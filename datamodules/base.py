@@ -15,8 +15,9 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from cfgen.attributes import Schema, unknown_name
+from cfgen.attributes import Binary, Categorical, Schema, unknown_name
 from cfgen.batch import Batch
+from cfgen.errors import UserError
 from cfgen.scm.graph import CausalGraph
 
 __all__ = ["AttributeDataModule", "Split"]
@@ -32,6 +33,36 @@ class Split:
     images: Tensor
     columns: dict[str, Tensor]
     y: Tensor
+
+
+def checked(splits: Mapping[str, Split], schema: Schema, image_shape: tuple[int, int, int]) -> dict[str, Split]:
+    """The splits as tensors, if they are what they should be: one line here spares a user's own data a riddle in training."""
+    if set(splits) != {"train", "val", "test"}:
+        raise UserError(f"the data has the splits {', '.join(splits)}, and train, val and test are expected")
+    return {name: checked_split(f"the {name} split", split, schema, image_shape) for name, split in splits.items()}
+
+
+def checked_split(where: str, split: Split, schema: Schema, image_shape: tuple[int, int, int]) -> Split:
+    images, y = torch.as_tensor(split.images), torch.as_tensor(split.y)
+    if images.dtype != torch.uint8 or tuple(images.shape[1:]) != tuple(image_shape):
+        wanted = f"uint8 of shape (N, {', '.join(map(str, image_shape))})"
+        raise UserError(f"{where} has images of {images.dtype} and shape {tuple(images.shape)}: {wanted} is expected")
+    missing = [name for name in schema.names if name not in split.columns]
+    if missing:
+        raise UserError(f"{where} has no column for {', '.join(missing)}")
+    columns = {name: torch.as_tensor(split.columns[name]) for name in schema.names}
+    for name, column in {**columns, "y": y}.items():
+        if column.shape != images.shape[:1]:
+            raise UserError(f"{where} has {len(images)} images, and {name} has the shape {tuple(column.shape)}")
+        kind = schema.attributes.get(name)
+        if not column.isfinite().all():
+            raise UserError(f"{where} has values of {name} that are not finite")
+        if isinstance(kind, Binary | Categorical):
+            valid = [0, 1] if isinstance(kind, Binary) else list(range(kind.size))
+            if not torch.isin(column, torch.tensor(valid, dtype=column.dtype)).all():
+                told = "0 and 1" if len(valid) == 2 else f"the positions 0 to {valid[-1]} of its values"
+                raise UserError(f"{where} has {name} from {column.min():g} to {column.max():g}: {told} are expected")
+    return Split(images, columns, y)
 
 
 class _Rows(Dataset[Batch]):
@@ -153,7 +184,7 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
     def setup(self, stage: str | None = None) -> None:
         if self._splits:
             return
-        splits = self.read_splits()
+        splits = checked(self.read_splits(), self._schema, self.image_shape)
         self._schema.fit_ranges(splits["train"].columns)
         self._encoded = {name: self._schema.encode(split.columns) for name, split in splits.items()}
         self._splits = splits
@@ -189,7 +220,7 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
             devices, rank = self.trainer.world_size, self.trainer.global_rank
             on_gpu = self.trainer.strategy.root_device.type == "cuda"
         if train and len(rows) // devices < self.batch_size:
-            raise ValueError(
+            raise UserError(
                 f"batch_size {self.batch_size} on {devices} device(s) is more than the {len(rows)} training images"
             )
         # A DistributedSampler even on one device: Lightning leaves it as it is and tells it the epoch.

@@ -53,6 +53,8 @@ class ImageMechanismModule(pl.LightningModule):
         checkpoint["class_path"] = class_path(self)  # so that a checkpoint alone says what it is of
 
     def setup(self, stage: str) -> None:
+        if stage == "fit":
+            self._require_whole()
         if stage == "fit" and not self.scm.fitted and self._data is not None:
             self.scm.fit(self._data.train_columns)
 
@@ -74,6 +76,13 @@ class ImageMechanismModule(pl.LightningModule):
             differing = sorted(set(theirs_scm["attributes"]) ^ set(scm["attributes"]))
             what = f"attributes ({', '.join(differing)})" if differing else "causal graph or mechanisms"
             raise UnfitRun(argument, f"{run} was trained with other {what} than the data has")
+
+    def _require_whole(self) -> None:
+        """Refuses a subclass that could be trained and then not be loaded."""
+        if not {"scm", "image_shape"} <= self.hparams.keys():
+            raise UserError(
+                f"{type(self).__name__} could not be loaded again: call self.save_hyperparameters() in its __init__"
+            )
 
     @property
     def _data(self) -> Any:

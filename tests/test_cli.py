@@ -97,6 +97,21 @@ def test_every_run_has_a_folder_of_its_own(workplace):
     assert all(torch.equal(first[key], second[key]) for key in first)  # the same seed gives the same run
 
 
+def test_a_config_without_checkpoints_leaves_some_all_the_same(workplace):
+    assert fit.main(["--config", "own.yaml", "--trainer.callbacks", "[]"]) == 0
+    assert {"best.ckpt", "last.ckpt"} <= {path.name for path in (workplace / "runs/own/001").iterdir()}
+    first, second = (weights(workplace / f"runs/own/001/{name}.ckpt") for name in ("best", "last"))
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_own_code_is_found_beside_the_config_and_its_errors_are_told(workplace, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(workplace))])
+    assert cfgen(["fit", "--config", "own.yaml", "--trainer.max_epochs", "1"]) == 0
+    (workplace / "torn.py").write_text("import nothing_of_that_name\n")
+    assert cfgen(["fit", "--config", "own.yaml", "--data", "torn.Data"]) == 2
+    assert "cannot import torn for torn.Data (ModuleNotFoundError: No module named 'noth" in capsys.readouterr().err
+
+
 def test_the_saved_config_replays_the_run(workplace):
     assert fit.main(["--config", "own.yaml", "--model.width", "0.25", "--seed_everything", "3"]) == 0
     saved = workplace / "runs/own/001/config.yaml"

@@ -86,7 +86,11 @@ def test_one_command_trains_all_stages_and_survives_interruptions(monkeypatch, c
             fit.main(command)
         assert stopped.value.code == 1
         assert runs() == left
-    assert "runs/first/001 was interrupted: going on with it" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert (
+        "interrupted: `cfgen fit --config runs/first/001/config.yaml --runs_dir runs --ckpt_path last` goes on" in said
+    )
+    assert "runs/first/001 was interrupted: going on with it" in said
     trained_once = Path("runs/first/001/last.ckpt").stat().st_mtime_ns
     monkeypatch.delenv("CUT")
     assert fit.main(command) == 0

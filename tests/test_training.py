@@ -12,7 +12,7 @@ import yaml
 
 from cfgen import fit
 from cfgen.checkpoints import built
-from cfgen.cli import check_names
+from cfgen.cli_checks import check_names
 from cfgen.cli_parser import packaged_configs
 
 ROOT = Path(fit.__file__).parents[1]
@@ -111,6 +111,10 @@ def test_a_models_data_must_match(tiny, tiny_run, capsys):
 def test_unknown_names_in_callbacks_and_data_are_refused(tiny, capsys):
     assert fit.main(["--config", "quickstart", *tiny, "--data.source", "minst"]) == 2
     assert "unknown source 'minst'. Did you mean 'mnist'?" in capsys.readouterr().err
+    assert fit.main(["--config", "quickstart", *tiny, "--data.edges", "[[thickness, intensty]]"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: edge thickness -> intensty: unknown attribute 'intensty'. Did you mean 'intensity'?")
+    assert "Union" not in said
     grid = '{"class_path": "callbacks.ImageGrids", "init_args": {"rows": {"lable": [1]}, "columns": {}}}'
     assert fit.main(["--config", "quickstart", *tiny, "--trainer.callbacks", f"[{grid}]"]) == 2
     assert "unknown attribute 'lable'. Did you mean 'label'" in capsys.readouterr().err

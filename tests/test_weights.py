@@ -50,6 +50,17 @@ def test_found_by_name(packaged, tiny_run):
     assert torch.equal(one.images, other.images)
 
 
+def test_examples_are_what_a_counterfactual_takes(packaged, tiny_run):
+    model = cfgen.load("tiny-digits")
+    x, a = model.examples()
+    assert x.shape == (16, 1, 28, 28)
+    assert model.counterfactual(x, a, {"label": 7}).images.shape == x.shape
+    with pytest.raises(UserError, match="no examples come with this model"):
+        cfgen.load(tiny_run).examples()
+    with pytest.raises(UserError, match="attributes are {name: one value"):
+        model.counterfactual(x, torch.zeros(16, 13), {"label": 7})
+
+
 def test_generates_from_its_examples_where_there_is_no_data(packaged, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(MorphoMNIST, "prepare_data", lambda self: pytest.fail("data was prepared"))
     assert generate.main(["tiny-digits", "--do", "thickness=3", "--out", "cf"]) == 0

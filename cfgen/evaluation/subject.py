@@ -14,7 +14,7 @@ from torch import Tensor
 from cfgen.checkpoints import CARD
 from cfgen.errors import UserError
 from cfgen.loading import CounterfactualModel, load, results_folder, run_data, run_folder
-from cfgen.runs import FINISHED
+from cfgen.runs import FINISHED, how_to_go_on
 from cfgen.stages import OWN_DATA
 
 __all__ = ["Subject", "require_finished", "subjects"]
@@ -67,8 +67,8 @@ def require_finished(what: str | Path) -> None:
     folder = run_folder(path)
     if not (folder / FINISHED).is_file():
         raise UserError(
-            f"{folder} was not trained to its end. `cfgen fit --config {folder}/config.yaml --runs_dir {folder.parent.parent} "
-            f"--ckpt_path last` goes on with it; {folder}/last.ckpt is the model as it is now"
+            f"{folder} was not trained to its end. {how_to_go_on(folder)} goes on with it; {folder}/last.ckpt is the model as "
+            "it is now"
         )
 
 

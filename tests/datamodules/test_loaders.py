@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DistributedSampler
 
 from cfgen.batch import Batch
+from cfgen.errors import UserError
 from datamodules import AttributeDataModule
 from datamodules.base import Split
 
@@ -154,7 +155,7 @@ def test_devices_share_evaluation_with_padding(data: Counted, devices: int) -> N
 
 
 def test_more_than_there_is(data: Counted) -> None:
-    with pytest.raises(ValueError, match="batch_size 10 on 11 device"):
+    with pytest.raises(UserError, match="batch_size 10 on 11 device"):
         on_device(data, 0, 11).train_dataloader()
 
 

@@ -1,0 +1,44 @@
+"""What `cfgen fit` looks at before anything is trained, and what it makes of a constructor's refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from callbacks import FID
+from cfgen.attributes import Schema
+from cfgen.errors import UserError
+from cfgen.networks.features import network_name
+
+__all__ = ["check_names", "refusal_in"]
+
+
+def check_names(callbacks: Sequence[Any], data: Any) -> None:
+    """Lets callbacks that name attributes refuse those the data does not have, and looks for an FID that is monitored."""
+    for callback in callbacks:
+        if hasattr(callback, "check"):
+            callback.check(Schema(data.scm_spec["attributes"]))
+    networks = [network_name(callback.features) for callback in callbacks if isinstance(callback, FID)]
+    for callback in callbacks:
+        monitor = getattr(callback, "monitor", None) or ""
+        if networks and monitor.startswith("val/fid_") and monitor.split("/")[1].removeprefix("fid_") not in networks:
+            other = monitor.replace(monitor.split("/")[1], f"fid_{networks[0]}")
+            raise UserError(
+                f"{type(callback).__name__} monitors {monitor}, but FID has another network: monitor {other}"
+            )
+
+
+def refusal_in(error: BaseException) -> BaseException:
+    """What a constructor said, without what the parser made of it: a UserError, else the innermost ValueError."""
+    chain = list(causes(error))
+    for one in chain:
+        if isinstance(one, UserError):
+            return one
+    return next((one for one in reversed(chain) if isinstance(one, ValueError)), error)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__
