@@ -43,26 +43,35 @@ def checked(splits: Mapping[str, Split], schema: Schema, image_shape: tuple[int,
 
 
 def checked_split(where: str, split: Split, schema: Schema, image_shape: tuple[int, int, int]) -> Split:
-    images, y = torch.as_tensor(split.images), torch.as_tensor(split.y)
+    images, y = as_numbers(where, "images", split.images), as_numbers(where, "y", split.y)
+    if not len(images):
+        raise UserError(f"{where} has no images")
     if images.dtype != torch.uint8 or tuple(images.shape[1:]) != tuple(image_shape):
         wanted = f"uint8 of shape (N, {', '.join(map(str, image_shape))})"
         raise UserError(f"{where} has images of {images.dtype} and shape {tuple(images.shape)}: {wanted} is expected")
     missing = [name for name in schema.names if name not in split.columns]
     if missing:
         raise UserError(f"{where} has no column for {', '.join(missing)}")
-    columns = {name: torch.as_tensor(split.columns[name]) for name in schema.names}
-    for name, column in {**columns, "y": y}.items():
+    columns = {name: as_numbers(where, name, split.columns[name]) for name in schema.names}
+    # y apart from the columns: an attribute may have that name too
+    for name, column, kind in [*((name, columns[name], schema[name]) for name in columns), ("y", y, None)]:
         if column.shape != images.shape[:1]:
             raise UserError(f"{where} has {len(images)} images, and {name} has the shape {tuple(column.shape)}")
-        kind = schema.attributes.get(name)
         if not column.isfinite().all():
             raise UserError(f"{where} has values of {name} that are not finite")
         if isinstance(kind, Binary | Categorical):
             valid = [0, 1] if isinstance(kind, Binary) else list(range(kind.size))
-            if not torch.isin(column, torch.tensor(valid, dtype=column.dtype)).all():
+            if not torch.isin(column.double(), torch.tensor(valid).double()).all():
                 told = "0 and 1" if len(valid) == 2 else f"the positions 0 to {valid[-1]} of its values"
                 raise UserError(f"{where} has {name} from {column.min():g} to {column.max():g}: {told} are expected")
     return Split(images, columns, y)
+
+
+def as_numbers(where: str, name: str, values: Any) -> Tensor:
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError) as error:  # e.g. the names of categories
+        raise UserError(f"{where} has {name} that are not numbers") from error
 
 
 class _Rows(Dataset[Batch]):

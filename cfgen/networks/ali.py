@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
-from cfgen.networks.layers import initialise, layers, scaled
+from cfgen.networks.layers import ConvTranspose2d, initialise, initialise_he, layers, scaled
+from cfgen.networks.style import resolutions
 from cfgen.networks.tables import Tables
 
 __all__ = ["AttributePredictor", "Discriminator", "Encoder", "Generator", "ModulatedGenerator"]
@@ -40,30 +43,38 @@ class Generator(nn.Module):
 
 
 class ModulatedGenerator(nn.Module):
-    """G(z, a) of Table MGen or CGen in which a, besides entering with z, scales and shifts the filters of every layer.
+    """G(z, a) with the filters of Table MGen or CGen, in which a also scales and shifts those of every layer.
 
     The table leaves it to the first layer to say what, say, a grey level means for every pixel; here each layer is told.
-    As with `plain`, the last row has no batch norm.
+    An image is grown as by the style-based generator, by repeating every pixel and then convolving: the table's transposed
+    convolutions leave a grid, above all where the stride does not divide the kernel (7 and 5 by 2), and take longer.
+    As with `plain`, there is no batch norm before the sigmoid.
     """
 
     def __init__(self, tables: Tables, channels: int, a_size: int, latent_dim: int = 512, width: float = 1.0) -> None:
         super().__init__()
-        rows = [row._replace(F=max(row.F, LANES)) for row in scaled(tables.generator[:-1], width)]
-        inputs = [latent_dim + a_size, *(row.F for row in rows)]
+        sizes = resolutions(tables.image_shape[1])
+        filters = [max(row.F, LANES) for row in scaled(tables.generator[: len(sizes)], width)]
         self.convolutions = nn.ModuleList(
-            nn.Sequential(*layers([row._replace(A="Linear")], size, tables.slope))
-            for size, row in zip(inputs, rows, strict=False)
+            [
+                ConvTranspose2d(latent_dim + a_size, filters[0], sizes[0], bias=False),
+                *(nn.Conv2d(before, after, 3, padding=1, bias=False) for before, after in pairwise(filters)),
+            ]
         )
-        self.modulations = nn.ModuleList(nn.Linear(a_size, 2 * row.F, bias=False) for row in rows)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(count) for count in filters)
+        self.modulations = nn.ModuleList(nn.Linear(a_size, 2 * count, bias=False) for count in filters)
         self.activation = nn.LeakyReLU(tables.slope)
-        self.last = nn.Conv2d(inputs[-1], channels, 1)
+        self.last = nn.Conv2d(filters[-1], channels, 1)
         initialise(self)
+        initialise_he(self.convolutions, tables.slope)
 
     def forward(self, z: Tensor, a: Tensor) -> Tensor:
         h = torch.cat([z, a], dim=1)[:, :, None, None]
-        for convolution, modulation in zip(self.convolutions, self.modulations, strict=True):
+        for convolution, norm, modulation in zip(self.convolutions, self.norms, self.modulations, strict=True):
+            if h.shape[2] > 1:
+                h = nn.functional.interpolate(h, scale_factor=2.0)
             scale, shift = modulation(a)[:, :, None, None].chunk(2, dim=1)
-            h = self.activation(torch.addcmul(shift, convolution(h), 1 + scale))
+            h = self.activation(torch.addcmul(shift, norm(convolution(h)), 1 + scale))
         return self.last(h).sigmoid()
 
 
@@ -132,10 +143,8 @@ class AttributePredictor(nn.Module):
         super().__init__()
         rows = [*scaled(tables.encoder[:-1], width), tables.encoder[-1]._replace(F=a_size)]
         self.layers = nn.Sequential(*layers([row._replace(BN=False) for row in rows], channels, tables.slope))
-        for module in self.layers:
-            if isinstance(module, nn.Conv2d):  # six layers of torch's own initialisation let so little through that, on
-                nn.init.kaiming_normal_(module.weight, a=tables.slope)  # photographs, it never began to learn
-                nn.init.zeros_(module.bias)  # type: ignore[arg-type]  # there is one: no batch norm
+        # six layers of torch's own initialisation let so little through that, on photographs, it never began to learn
+        initialise_he(self, tables.slope)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x).flatten(1)

@@ -15,7 +15,7 @@ from cfgen.networks import (
     ModulatedGenerator,
     tables_for,
 )
-from cfgen.networks.layers import Conv2d, ConvTranspose2d, PlaneConv2d
+from cfgen.networks.layers import Conv2d, ConvTranspose2d, PlaneConv2d, initialise_he
 
 A, Z = 13, 512
 
@@ -72,25 +72,35 @@ def test_shapes(tables):
 
 
 @pytest.mark.parametrize("tables", [MORPHO_MNIST, CELEBA])
-def test_without_modulation_a_modulated_generator_is_the_tables_generator(tables):
-    """Scales and shifts of 0 leave Table MGen or CGen without the last batch norm; otherwise every layer follows a."""
+def test_every_layer_of_a_modulated_generator_is_told_the_attributes(tables):
     torch.manual_seed(0)
     z, a = torch.randn(6, 8), torch.rand(6, A)
     modulated = ModulatedGenerator(tables, tables.image_shape[0], A, latent_dim=8, width=0.5)
-    plain = Generator(tables, tables.image_shape[0], A, latent_dim=8, width=0.5, plain=True)
-    shared = [tensor for name, tensor in modulated.state_dict().items() if not name.startswith("modulations")]
-    plain.load_state_dict(dict(zip(plain.state_dict(), shared, strict=True)))
-    assert not torch.allclose(modulated(z, a), plain(z, a))
-    heights = []
+    before = modulated(z, a)
+    assert before.shape == (6, *tables.image_shape)
+    assert 0 < before.min() <= before.max() < 1
     for modulation in modulated.modulations:  # one layer at a time is told another a
-        before = modulated(z, a)
         hook = modulation.register_forward_hook(lambda m, inputs, _: nn.functional.linear(1 - inputs[0], m.weight))
-        heights.append((modulated(z, a) - before).abs().max().item())
+        assert not torch.equal(modulated(z, a), before)
         hook.remove()
-    assert min(heights) > 0
-    for modulation in modulated.modulations:
-        nn.init.zeros_(modulation.weight)
-    torch.testing.assert_close(modulated(z, a), plain(z, a))
+    assert torch.equal(modulated(z, a), before)
+
+
+@pytest.mark.parametrize("tables", [MORPHO_MNIST, CELEBA])
+@pytest.mark.parametrize("kind", [Generator, ModulatedGenerator])
+def test_only_transposed_convolutions_leave_a_grid(tables, kind):
+    """From a first layer that is the same everywhere grows an image that is, but for its border."""
+    torch.manual_seed(0)
+    generator = kind(tables, tables.image_shape[0], A, latent_dim=8, width=0.25).eval()
+    initialise_he(generator, tables.slope)
+    first = next(module for module in generator.modules() if isinstance(module, ConvTranspose2d))
+    with torch.no_grad():
+        first.weight[:] = first.weight.mean(dim=(2, 3), keepdim=True)
+        image = generator(torch.randn(6, 8), torch.rand(6, A))
+    middle = image[:, :, *(slice(size // 4, -(size // 4)) for size in tables.image_shape[1:])].flatten(2)
+    assert middle.std() > 1e-3  # images differ
+    grid = (middle.amax(2) - middle.amin(2)).max()
+    assert grid < 1e-5 if kind is ModulatedGenerator else grid > 1e-3
 
 
 @pytest.mark.parametrize("tables", [MORPHO_MNIST, CELEBA])
