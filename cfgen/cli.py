@@ -191,9 +191,11 @@ class FitCLI(LightningCLI):
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         given = self.config_init["trainer"]
-        if not any(isinstance(callback, ModelCheckpoint) for callback in given["callbacks"] or ()):
-            # Lightning's own would have names that no command looks for
-            given["callbacks"] = [*(given["callbacks"] or ()), BestCheckpoint()]
+        callbacks = given["callbacks"] or []
+        given["callbacks"] = callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
+        kept = given["enable_checkpointing"] is False or any(isinstance(one, ModelCheckpoint) for one in callbacks)
+        if not kept:
+            callbacks.append(BestCheckpoint())  # Lightning's own would have names that no command looks for
         try:
             trainer = super().instantiate_trainer(logger=False, plugins=[AtomicCheckpointIO()], **kwargs)
         except TypeError as error:  # how the Trainer refuses, e.g., devices
@@ -201,7 +203,7 @@ class FitCLI(LightningCLI):
         if isinstance(trainer.strategy, DDPStrategy):
             # each optimiser's step leaves the other networks' parameters without a gradient
             trainer.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
-        callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]  # set in Trainer.__init__
+        callbacks = trainer.callbacks  # type: ignore[attr-defined]  # set in Trainer.__init__
         if not isinstance(self.config.seed_everything, bool):
             callbacks.insert(0, EpochSeed(self.config.seed_everything))
         check_names(callbacks, self.datamodule)

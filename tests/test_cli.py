@@ -104,6 +104,18 @@ def test_a_config_without_checkpoints_leaves_some_all_the_same(workplace):
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+def test_a_single_callback_and_none_at_all_wanted(workplace):
+    lonely = "pytorch_lightning.callbacks.TQDMProgressBar"
+    assert (
+        fit.main(["--config", "own.yaml", "--trainer.callbacks", lonely, "--trainer.enable_progress_bar", "true"]) == 0
+    )
+    assert (workplace / "runs/own/001/last.ckpt").is_file()
+    assert (
+        fit.main(["--config", "own.yaml", "--trainer.callbacks", "[]", "--trainer.enable_checkpointing", "false"]) == 0
+    )
+    assert not list((workplace / "runs/own/002").glob("*.ckpt"))
+
+
 def test_own_code_is_found_beside_the_config_and_its_errors_are_told(workplace, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(workplace))])
     assert cfgen(["fit", "--config", "own.yaml", "--trainer.max_epochs", "1"]) == 0
