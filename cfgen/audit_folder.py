@@ -18,8 +18,7 @@ from cfgen import audit_figures
 from cfgen.audit_report import DPI, Picture, Report, report_html
 from cfgen.audit_results import Findings, flips
 from cfgen.audit_run import AFFINE, Audit
-from cfgen.errors import UserError
-from cfgen.runs import new_run_folder, write_atomically
+from cfgen.runs import cannot_write, new_run_folder, write_atomically
 
 __all__ = ["new_folder", "write_folder"]
 
@@ -39,7 +38,7 @@ def new_folder(root: Path, out: str | None) -> Iterator[Path]:
         else:
             folder = new_run_folder(root, "audits")
     except OSError as error:
-        raise UserError(cannot_write(wanted, error)) from error
+        raise cannot_write(wanted, error) from error
     try:
         yield folder
     except BaseException:
@@ -47,10 +46,6 @@ def new_folder(root: Path, out: str | None) -> Iterator[Path]:
             for path in dict.fromkeys([folder, *made]):
                 path.rmdir()
         raise
-
-
-def cannot_write(folder: Path, error: OSError) -> str:
-    return f"cannot write {folder}: {error.strerror or error} (--out chooses another folder)"
 
 
 def write_folder(
@@ -80,7 +75,7 @@ def write_folder(
         for name, text in texts.items():
             write(folder / name, text.encode())
     except OSError as error:
-        raise UserError(cannot_write(folder, error)) from error
+        raise cannot_write(folder, error) from error
 
 
 def write(path: Path, content: bytes) -> None:

@@ -27,6 +27,7 @@ from cfgen.figures import image_grid
 from cfgen.interventions import parse_assignments
 from cfgen.loading import CounterfactualModel, load, run_data, run_folder
 from cfgen.option_types import natural
+from cfgen.runs import cannot_write
 
 EPILOG = """examples:
   cfgen generate morphomnist-csali --do thickness=5                     a model that comes with cfgen, and its examples
@@ -114,7 +115,7 @@ def new_folder(name: str | None) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot write {folder}: {error.strerror or error} (--out chooses another folder)") from error
+        raise cannot_write(folder, error) from error
     return folder
 
 

@@ -16,6 +16,7 @@ from cfgen.errors import UserError
 __all__ = [
     "FINISHED",
     "AtomicCheckpointIO",
+    "cannot_write",
     "find_last_run",
     "how_to_go_on",
     "new_run_folder",
@@ -58,6 +59,11 @@ def find_last_run(root: Path, name: str, holding: str) -> Path:
 def how_to_go_on(folder: Path) -> str:
     """The command that trains a run to its end."""
     return f"`cfgen fit --config {folder}/config.yaml --runs_dir {folder.parent.parent} --ckpt_path last`"
+
+
+def cannot_write(folder: Path, error: OSError) -> UserError:
+    """What a command with --out says where it may not write."""
+    return UserError(f"cannot write {folder}: {error.strerror or error} (--out chooses another folder)")
 
 
 def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
