@@ -10,11 +10,11 @@ import time
 
 import torch
 
-from cfgen.affine import brighten, horizontal_flip
-from cfgen.audit import quiet_trainer
-from cfgen.audit_results import EVERYONE, findings
-from cfgen.audit_run import Audit, Images, Plan, chosen_states
-from cfgen.external_classifier import ExternalClassifier
+from cfgen.audit.classifiers.external import ExternalClassifier
+from cfgen.audit.command import quiet_trainer
+from cfgen.audit.results import EVERYONE, findings
+from cfgen.audit.run import Audit, Images, Plan, chosen_states
+from cfgen.audit.transformations import brighten, horizontal_flip
 from datamodules import Faces
 from lightning_modules import Classifier, CondALI
 

@@ -17,9 +17,9 @@ from torchvision.datasets.folder import pil_loader
 from torchvision.transforms import CenterCrop, Compose, Resize, ToTensor
 
 from datamodules.celeba import CelebA
-from datamodules.celeba_files import ImageFiles
-from datamodules.faces import Faces
-from datamodules.packing import BLOCK, cores, on_all_cores
+from datamodules.faces.data import Faces
+from datamodules.sources.celeba_files import ImageFiles
+from datamodules.sources.packing import BLOCK, cores, on_all_cores
 
 
 class OneByOne(Dataset[tuple[Tensor, Tensor, Tensor]]):

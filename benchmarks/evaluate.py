@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from cfgen import effectiveness
-from cfgen.effectiveness import compare
+from cfgen.metrics import effectiveness
+from cfgen.metrics.effectiveness import compare
 from datamodules import MorphoMNIST
 from lightning_modules import CondALI
 

@@ -9,7 +9,7 @@ import torch
 
 from callbacks.every_n_epochs import EveryNEpochs
 from cfgen.attributes import Schema
-from cfgen.effectiveness import compare, measurable, median_abs_errors
+from cfgen.metrics.effectiveness import compare, measurable, median_abs_errors
 from cfgen.morpho import MEASURES
 
 __all__ = ["MedianAbsError"]

@@ -17,10 +17,8 @@ from torch import Tensor
 
 from cfgen import figures
 from cfgen.attributes import unknown_name
-from cfgen.audit_folder import png, write
-from cfgen.audit_label import ANY, trained_target
-from cfgen.cli import one_line_errors
-from cfgen.effectiveness import Comparison, measurable
+from cfgen.audit.folder import png, write
+from cfgen.audit.label import ANY, trained_target
 from cfgen.errors import UserError
 from cfgen.evaluation import (
     Score,
@@ -34,21 +32,23 @@ from cfgen.evaluation import (
     reversibility,
     true_counterfactual_errors,
 )  # fmt: skip
-from cfgen.evaluation.batches import BATCH
-from cfgen.evaluation.classifier_bias import audited, bias_values, require_binary
 from cfgen.evaluation.comparison import comparison_csv, comparison_html, comparison_markdown
-from cfgen.evaluation.label_accuracy import label_name
+from cfgen.evaluation.metrics.batches import BATCH
+from cfgen.evaluation.metrics.classifier_bias import audited, bias_values, require_binary
+from cfgen.evaluation.metrics.label_accuracy import label_name
+from cfgen.evaluation.metrics.predicted import ReadsAttributes, common_attributes
+from cfgen.evaluation.metrics.truth import KnowsTruth
 from cfgen.evaluation.pictures import answer_figures, first_images, misclassified, run_figures
-from cfgen.evaluation.predicted import ReadsAttributes, common_attributes
 from cfgen.evaluation.report import as_csv, as_json, show, tells_less
-from cfgen.evaluation.scores import over_seeds
+from cfgen.evaluation.statistics import over_seeds
 from cfgen.evaluation.subject import Subject, require_finished, subjects
-from cfgen.evaluation.truth import KnowsTruth
-from cfgen.loading import load_classifier, load_reader
+from cfgen.metrics.effectiveness import Comparison, measurable
 from cfgen.metrics.fid import FID, fids
 from cfgen.networks.features import feature_network, network_name
 from cfgen.option_types import count, natural
-from cfgen.runs import new_run_folder
+from cfgen.runs.folders import new_run_folder
+from cfgen.runs.loading import load_classifier, load_reader
+from cfgen.training.cli import one_line_errors
 from lightning_modules import Classifier
 
 EPILOG = """examples:

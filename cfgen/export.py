@@ -13,13 +13,13 @@ import yaml
 
 from cfgen.attributes import Schema
 from cfgen.checkpoints import WEIGHTS
-from cfgen.cli import one_line_errors
 from cfgen.errors import UserError
-from cfgen.examples import EXAMPLES, Examples, read_examples, write_examples
-from cfgen.loading import load, run_data, run_folder
-from cfgen.model_card import model_card
-from cfgen.runs import write_atomically
-from cfgen.stages import earlier_runs
+from cfgen.runs.card import model_card
+from cfgen.runs.examples import EXAMPLES, Examples, read_examples, write_examples
+from cfgen.runs.folders import write_atomically
+from cfgen.runs.loading import load, run_data, run_folder
+from cfgen.training.cli import one_line_errors
+from cfgen.training.stages import earlier_runs
 
 CONFIG, SCORES = "config.yaml", "metrics.json"
 LOCAL = ("data_dir", "cache_dir")  # of the machine it was trained on

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cfgen.cli import FitCLI, one_line_errors
+from cfgen.training.cli import FitCLI, one_line_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

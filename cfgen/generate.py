@@ -19,15 +19,15 @@ from torch import Tensor
 
 from cfgen.attributes import Categorical, Continuous, unknown_name
 from cfgen.checkpoints import packaged_models
-from cfgen.cli import one_line_errors
-from cfgen.effectiveness import measurable, measured_columns
 from cfgen.errors import UserError
-from cfgen.examples import read_examples
 from cfgen.figures import image_grid
 from cfgen.interventions import parse_assignments
-from cfgen.loading import CounterfactualModel, load, run_data, run_folder
+from cfgen.metrics.effectiveness import measurable, measured_columns
 from cfgen.option_types import natural
-from cfgen.runs import cannot_write
+from cfgen.runs.examples import read_examples
+from cfgen.runs.folders import cannot_write
+from cfgen.runs.loading import CounterfactualModel, load, run_data, run_folder
+from cfgen.training.cli import one_line_errors
 
 EPILOG = """examples:
   cfgen generate morphomnist-csali --do thickness=5                     a model that comes with cfgen, and its examples

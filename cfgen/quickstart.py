@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cfgen import figures
-from cfgen.cli import FitCLI, one_line_errors
 from cfgen.counterfactual import as_unit_float
-from cfgen.effectiveness import compare, measurable, median_abs_errors
-from cfgen.loading import load
+from cfgen.metrics.effectiveness import compare, measurable, median_abs_errors
+from cfgen.runs.loading import load
+from cfgen.training.cli import FitCLI, one_line_errors
 
 PAPER = {  # Table 1
     "ImageCFGen (paper)": {"thickness": "0.408", "intensity": "10.740"},

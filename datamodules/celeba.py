@@ -14,10 +14,18 @@ from PIL import Image
 
 from cfgen.attributes import unknown_name
 from cfgen.batch import Batch
-from datamodules import cache
 from datamodules.base import AttributeDataModule, Split
-from datamodules.celeba_files import ATTRIBUTES, SPLITS, ImageFiles, Table, crop_and_resize, find_folder, read_table
-from datamodules.packing import pack_location, packed
+from datamodules.sources import cache
+from datamodules.sources.celeba_files import (
+    ATTRIBUTES,
+    SPLITS,
+    ImageFiles,
+    Table,
+    crop_and_resize,
+    find_folder,
+    read_table,
+)
+from datamodules.sources.packing import pack_location, packed
 
 __all__ = ["CelebA"]
 

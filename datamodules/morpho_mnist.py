@@ -13,9 +13,9 @@ import torch
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
 from cfgen.morpho import measure, set_intensity, set_slant, set_thickness
-from datamodules import cache, digits
+from cfgen.progress import progress
 from datamodules.base import AttributeDataModule, Split
-from datamodules.progress import progress
+from datamodules.sources import cache, digits
 
 __all__ = ["MorphoMNIST"]
 

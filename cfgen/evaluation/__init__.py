@@ -3,15 +3,15 @@
 Each metric takes a model, images and their attributes, and yields, a batch at a time, a value for each image by name.
 """
 
-from cfgen.evaluation.commutativity import commutativity
-from cfgen.evaluation.cycles import cycles
-from cfgen.evaluation.label_accuracy import label_accuracy
-from cfgen.evaluation.measured import measured
-from cfgen.evaluation.minimality import minimality
-from cfgen.evaluation.predicted import predicted
-from cfgen.evaluation.reversibility import reversibility
-from cfgen.evaluation.scores import Score, Scores
-from cfgen.evaluation.truth import true_counterfactual_errors
+from cfgen.evaluation.metrics.commutativity import commutativity
+from cfgen.evaluation.metrics.cycles import cycles
+from cfgen.evaluation.metrics.label_accuracy import label_accuracy
+from cfgen.evaluation.metrics.measured import measured
+from cfgen.evaluation.metrics.minimality import minimality
+from cfgen.evaluation.metrics.predicted import predicted
+from cfgen.evaluation.metrics.reversibility import reversibility
+from cfgen.evaluation.metrics.truth import true_counterfactual_errors
+from cfgen.evaluation.statistics import Score, Scores
 
 __all__ = [
     "Score",

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from cfgen.attributes import Continuous, Schema
-from cfgen.audit_folder import table
-from cfgen.audit_text import STYLE
+from cfgen.audit.folder import table
+from cfgen.audit.text import STYLE
 from cfgen.evaluation.report import blank, with_error
-from cfgen.evaluation.scores import Score
+from cfgen.evaluation.statistics import Score
 
 __all__ = ["best_of", "comparison_csv", "comparison_html", "comparison_markdown", "direction"]
 

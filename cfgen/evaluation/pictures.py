@@ -9,13 +9,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from cfgen import audit_figures, figures
+from cfgen import figures
 from cfgen.attributes import Categorical, Continuous
-from cfgen.audit_run import Audit
-from cfgen.evaluation.asked import asked_values, asked_vectors
-from cfgen.evaluation.batches import batches
-from cfgen.evaluation.classifier_bias import audit_findings
-from cfgen.evaluation.label_accuracy import label_name
+from cfgen.audit import figures as audit_figures
+from cfgen.audit.run import Audit
+from cfgen.evaluation.metrics.asked import asked_values, asked_vectors
+from cfgen.evaluation.metrics.batches import batches
+from cfgen.evaluation.metrics.classifier_bias import audit_findings
+from cfgen.evaluation.metrics.label_accuracy import label_name
 from cfgen.evaluation.subject import Subject
 from lightning_modules import Classifier
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cfgen.attributes import Schema
-from cfgen.audit_folder import table
-from cfgen.evaluation.scores import Score
+from cfgen.audit.folder import table
+from cfgen.evaluation.statistics import Score
 
 __all__ = ["as_csv", "as_json", "blank", "show", "tells_less", "with_error"]
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from cfgen.checkpoints import CARD
 from cfgen.errors import UserError
-from cfgen.loading import CounterfactualModel, load, results_folder, run_data, run_folder
-from cfgen.runs import FINISHED, how_to_go_on
-from cfgen.stages import OWN_DATA
+from cfgen.runs.folders import FINISHED, how_to_go_on
+from cfgen.runs.loading import CounterfactualModel, load, results_folder, run_data, run_folder
+from cfgen.training.stages import OWN_DATA
 
 __all__ = ["Subject", "require_finished", "subjects"]
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from cfgen.loading import CounterfactualModel
+from cfgen.runs.loading import CounterfactualModel
 from datamodules import Faces
 from tests.audit.shifting import Shift
 

@@ -12,8 +12,8 @@ import pytorch_lightning as pl
 import torch
 
 from cfgen import audit
-from cfgen.audit_facts import fingerprint
-from cfgen.audit_results import EVERYONE
+from cfgen.audit.facts import fingerprint
+from cfgen.audit.results import EVERYONE
 from cfgen.counterfactual import as_unit_float
 from lightning_modules import Classifier
 from tests.audit.shifting import CLASSIFIER, DO, options, rows

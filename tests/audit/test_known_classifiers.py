@@ -6,7 +6,7 @@ import yaml
 from torch import nn
 
 from cfgen import audit
-from cfgen.loading import CounterfactualModel
+from cfgen.runs.loading import CounterfactualModel
 from lightning_modules import ImageMechanismModule
 from tests.audit.shifting import options, rows
 

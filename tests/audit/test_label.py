@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 import yaml
 
 from cfgen import audit
-from cfgen.audit_label import question
+from cfgen.audit.label import question
 from lightning_modules import Classifier
 from tests.audit.shifting import CLASSIFIER, options
 
@@ -60,7 +60,7 @@ def test_answers_are_compared_with_what_was_asked(data, here, config, label, pos
 
 
 def test_digits_have_classes_by_number(tiny_run, here):
-    from cfgen.loading import run_data
+    from cfgen.runs.loading import run_data
 
     digits = run_data(tiny_run)
     digits.setup()

@@ -7,12 +7,12 @@ import torch
 
 import cfgen
 from cfgen import audit
-from cfgen.affine import brighten, horizontal_flip
-from cfgen.audit_quality import warnings
-from cfgen.audit_results import EVERYONE, findings, flips
-from cfgen.audit_run import Audit, Images, Plan
+from cfgen.audit.classifiers.external import ExternalClassifier, load_network
+from cfgen.audit.quality import warnings
+from cfgen.audit.results import EVERYONE, findings, flips
+from cfgen.audit.run import Audit, Images, Plan
+from cfgen.audit.transformations import brighten, horizontal_flip
 from cfgen.counterfactual import as_unit_float
-from cfgen.external_classifier import ExternalClassifier, load_network
 from lightning_modules import ImageMechanismModule
 from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, options, rows
 

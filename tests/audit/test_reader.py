@@ -5,10 +5,10 @@ import pytorch_lightning as pl
 import torch
 
 from cfgen import audit
-from cfgen.audit_run import Audit, Images, Plan
+from cfgen.audit.classifiers.external import ExternalClassifier
+from cfgen.audit.run import Audit, Images, Plan
 from cfgen.counterfactual import as_unit_float
-from cfgen.external_classifier import ExternalClassifier
-from cfgen.loading import load, load_reader
+from cfgen.runs.loading import load, load_reader
 from lightning_modules import AttributeReader
 from tests.audit.shifting import options, rows
 
@@ -88,7 +88,7 @@ def test_a_reader_that_cannot_judge_is_refused(run, data, here, capsys):
 
 def test_continuous_attributes_are_left_out(tiny_run, here):
     """Of `thickness=3,label=7` the label alone is seen or not; of `thickness=3` nothing is."""
-    from cfgen.loading import run_data
+    from cfgen.runs.loading import run_data
 
     digits = run_data(tiny_run)
     digits.setup()

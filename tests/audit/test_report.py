@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from cfgen.audit_figures import attribute_ranking, fairness_scatter
-from cfgen.audit_folder import png, table
-from cfgen.audit_quality import quality_rows, warnings
-from cfgen.audit_report import Picture, Report, report_html
-from cfgen.audit_results import EVERYONE, Importance, findings
-from cfgen.audit_run import AFFINE, Plan, Scores
-from cfgen.audit_text import finding
+from cfgen.audit.figures import attribute_ranking, fairness_scatter
+from cfgen.audit.folder import png, table
+from cfgen.audit.quality import quality_rows, warnings
+from cfgen.audit.report import Picture, Report, report_html
+from cfgen.audit.results import EVERYONE, Importance, findings
+from cfgen.audit.run import AFFINE, Plan, Scores
+from cfgen.audit.text import finding
 
 PALE = "Black_Hair=1,Pale_Skin=1"
 PLAN = Plan({PALE: {"Black_Hair": 1, "Pale_Skin": 1}, "Young=0": {"Young": 0}}, explain=["Young"])

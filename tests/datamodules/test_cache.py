@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cfgen.errors import UserError
-from datamodules import cache
+from datamodules.sources import cache
 
 RECIPE = {"seed": 0}
 

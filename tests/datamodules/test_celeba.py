@@ -16,7 +16,7 @@ from torchvision.transforms.v2.functional import pil_to_tensor
 from cfgen.batch import Batch
 from cfgen.errors import UserError
 from datamodules.celeba import CelebA
-from datamodules.celeba_files import ATTRIBUTES, SPLITS
+from datamodules.sources.celeba_files import ATTRIBUTES, SPLITS
 from tests.datamodules.celeba_folder import (
     GONE,
     IMAGES,

@@ -14,12 +14,12 @@ import yaml
 
 from cfgen.errors import UserError
 from cfgen.scm import AttributeSCM
-from datamodules import faces as faces_module
 from datamodules.celeba import CelebA
-from datamodules.celeba_files import ATTRIBUTES as CELEBA
-from datamodules.faces import Faces
-from datamodules.faces_draw import paint
-from datamodules.faces_scm import ATTRIBUTES, EDGES, EYES, INTERCEPT, PROBABILITIES, WEIGHTS, Population, draw
+from datamodules.faces import data as faces_module
+from datamodules.faces.data import Faces
+from datamodules.faces.draw import paint
+from datamodules.faces.scm import ATTRIBUTES, EDGES, EYES, INTERCEPT, PROBABILITIES, WEIGHTS, Population, draw
+from datamodules.sources.celeba_files import ATTRIBUTES as CELEBA
 
 SPLITS = ("train", "val", "test")
 MANY = 40_000
@@ -291,7 +291,7 @@ def test_interrupted_drawing_goes_on(
         return paint_all(state, attributes)
 
     monkeypatch.setattr(faces_module, "paint", stop)
-    monkeypatch.setattr("datamodules.packing.cores", lambda: 1)
+    monkeypatch.setattr("datamodules.sources.packing.cores", lambda: 1)
     data = Faces(200, cache_dir=str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         data.folder()
@@ -314,7 +314,7 @@ def test_damaged_face_is_named(cache: Path, small: Faces, tmp_path: Path) -> Non
 def test_two_processes_at_once(tmp_path: Path) -> None:
     """Both succeed; one draws and packs, the other waits and reads."""
     program = (
-        "from datamodules.faces import Faces;"
+        "from datamodules.faces.data import Faces;"
         f"data = Faces(20, cache_dir={str(tmp_path)!r}); data.setup(); print(data.images('train').sum().item())"
     )
     root = Path(__file__).parents[2]  # the packages need not be installed

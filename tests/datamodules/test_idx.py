@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cfgen.errors import UserError
-from datamodules.idx import find_idx, read_idx
+from datamodules.sources.idx import find_idx, read_idx
 
 WriteIdx = Callable[[Path, np.ndarray], Path]
 

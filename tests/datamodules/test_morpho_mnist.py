@@ -12,9 +12,10 @@ import torch
 
 from cfgen.errors import UserError
 from cfgen.morpho import measure
-from datamodules import MorphoMNIST, digits
-from datamodules.idx import read_idx
+from datamodules import MorphoMNIST
 from datamodules.morpho_mnist import sample_attributes
+from datamodules.sources import digits
+from datamodules.sources.idx import read_idx
 
 SPLITS = ("train", "val", "test")
 

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from cfgen.errors import UserError
-from datamodules import celeba_files, packing
+from datamodules.sources import celeba_files, packing
 from tests.datamodules.celeba_folder import (
     COUNT,
     GONE,

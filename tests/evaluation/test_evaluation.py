@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.attributes import Schema
-from cfgen.audit_run import Plan
-from cfgen.audit_run import Scores as Answers
+from cfgen.audit.run import Plan
+from cfgen.audit.run import Scores as Answers
 from cfgen.errors import UserError
 from cfgen.evaluation import (
     Scores,
@@ -18,9 +18,9 @@ from cfgen.evaluation import (
     reversibility,
     true_counterfactual_errors,
 )
-from cfgen.evaluation.asked import asked_values
-from cfgen.evaluation.classifier_bias import bias_values
-from cfgen.evaluation.commutativity import intervention_pairs
+from cfgen.evaluation.metrics.asked import asked_values
+from cfgen.evaluation.metrics.classifier_bias import bias_values
+from cfgen.evaluation.metrics.commutativity import intervention_pairs
 from cfgen.metrics import CounterfactualBias
 from cfgen.scm import AttributeSCM
 from datamodules import Faces, MorphoMNIST

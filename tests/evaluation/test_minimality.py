@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.distributions import Independent, MultivariateNormal, Normal, kl_divergence
 
-from cfgen.evaluation.minimality import LatentModel, latent_divergence, minimality, same_value_codes
-from cfgen.evaluation.scores import Scores
+from cfgen.evaluation.metrics.minimality import LatentModel, latent_divergence, minimality, same_value_codes
+from cfgen.evaluation.statistics import Scores
 from cfgen.scm import AttributeSCM
 from datamodules import MorphoMNIST
 

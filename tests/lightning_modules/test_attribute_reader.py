@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 from cfgen.attributes import Schema
 from cfgen.batch import Batch
 from cfgen.errors import UserError
-from cfgen.loading import load, load_reader
+from cfgen.runs.loading import load, load_reader
 from lightning_modules import AttributeReader
 from tests.quiet_trainer import quiet_trainer
 

@@ -10,7 +10,7 @@ from torch import nn
 from callbacks import EpochSeed
 from cfgen.checkpoints import class_path
 from cfgen.errors import UserError
-from cfgen.loading import load_classifier
+from cfgen.runs.loading import load_classifier
 from datamodules.base import AttributeDataModule, Split
 from lightning_modules import CFClassifier, Classifier, ImageMechanismModule
 from tests.quiet_trainer import quiet_trainer

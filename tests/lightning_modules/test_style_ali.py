@@ -9,7 +9,7 @@ import torch
 import cfgen
 from cfgen.batch import Batch
 from cfgen.errors import UnfitRun, UserError
-from cfgen.loading import CounterfactualModel
+from cfgen.runs.loading import CounterfactualModel
 from datamodules import MorphoMNIST
 from lightning_modules import CondALI, CyclicEncoder, ImageMechanismModule, StyleALI
 from tests.quiet_trainer import quiet_trainer

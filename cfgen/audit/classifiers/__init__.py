@@ -1,0 +1,1 @@
+"""Somebody else's network as p(yes | x)."""

@@ -1,0 +1,67 @@
+"""What a classifier's yes means, and where the data itself says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from cfgen.attributes import Continuous
+from cfgen.errors import UserError
+from cfgen.runs.loading import run_data
+
+__all__ = ["ANY", "Question", "question", "trained_target"]
+
+ANY = "yes"  # the label where nothing says what yes means
+
+
+class Question(NamedTuple):
+    """What yes means in words, and which images the data itself says it of, (N,); None where the data does not say."""
+
+    label: str
+    answers: Tensor | None
+
+
+def question(data: Any, split: str, classifier: str, label: str | None, positive: int | None) -> Question:
+    """`label` says what yes means; without it a run of cfgen answers its target.  Of others nothing is known.
+
+    The data's answers are its target or its attribute of that name.  A run's classes are numbered as its target is; how
+    somebody else's are numbered is theirs to know, so there yes is that the attribute is present, whichever class says so.
+    """
+    trained = trained_target(classifier)
+    own = trained is not None and label in (None, trained)
+    name = trained if own else label
+    if name is None:
+        return Question(ANY if positive is None else f"class {positive}", None)
+    values = known_values(data, split, name)
+    binary = values is None or bool(((values == 0) | (values == 1)).all())
+    yes = 1 if positive is None or (binary and not own) else positive
+    if own:
+        name = {0: f"not {name}", 1: name}.get(yes, f"class {yes}") if binary else f"class {yes}"
+    answers = None if values is None else values == yes
+    # a class that no image has is not one of the data's
+    return Question(name, answers if answers is not None and answers.any() else None)
+
+
+def trained_target(classifier: str) -> str | None:
+    """What a run of cfgen was trained to answer, as the config beside it says; None of anything else."""
+    path = Path(classifier)
+    if not (path.is_dir() or (path.is_file() and path.suffix == ".ckpt")):
+        return None
+    try:
+        return target_name(run_data(classifier))
+    except (UserError, ValueError):  # a checkpoint alone, or one of data that is not to be had here
+        return None
+
+
+def target_name(data: Any) -> str:
+    return str(getattr(data, "target", None) or f"the target of {type(data).__name__}")
+
+
+def known_values(data: Any, split: str, name: str) -> Tensor | None:
+    """The data's target or attribute of that name, as classes."""
+    if name == target_name(data):
+        return data.targets(split)
+    column = data.columns(split).get(name)
+    return None if column is None or isinstance(data.schema[name], Continuous) else column

@@ -1,0 +1,181 @@
+"""An audit's findings from its table of scores: bias (Eq. 4 and 5, Table 3), importance (Eq. 6) and the generator's own error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cfgen.audit.run import AFFINE, Plan, Scores
+from cfgen.metrics import CounterfactualBias, CounterfactualImportance
+
+__all__ = ["EVERYONE", "BiasRow", "Findings", "Importance", "findings", "flips"]
+
+EVERYONE = "everyone"
+
+
+@dataclass(frozen=True)
+class BiasRow:
+    """One line of Table 3: how a classifier's answer changes with one intervention (or transformation) in one cohort.
+
+    `values` is what `CounterfactualBias` computes.  `truth` is the same from the true images and their true counterfactuals,
+    where these are known; `error` and `untouched` then say how far the counterfactuals, and the images left as they were,
+    are from these (mean absolute difference, 0 to 1).  `seen` is the share of the counterfactuals in which a reader sees what was
+    asked for, and `seen_floor` that of the real images that have it; NaN where no reader can say.
+    """
+
+    among: str
+    change: str
+    do: Mapping[str, Any] | None
+    values: dict[str, float]
+    base_positive: float
+    mean_change: float
+    truth: dict[str, float] | None = None
+    error: float = math.nan
+    untouched: float = math.nan
+    seen: float = math.nan
+    seen_floor: float = math.nan
+
+    @property
+    def n(self) -> int:
+        return int(self.values["n"])
+
+    @property
+    def truth_within(self) -> bool | None:
+        """Whether the true bias lies in the estimate's interval; None where one of the two is not known."""
+        if self.truth is None or not self.n:
+            return None
+        return self.values["bias/low"] <= self.truth["bias"] <= self.values["bias/high"]
+
+    def record(self) -> dict[str, Any]:
+        """The line as bias.csv has it."""
+        plain: dict[str, Any] = {"among": self.among, "change": self.change, "kind": "do" if self.do else "affine"}
+        plain |= {"n": self.n} | {key: value for key, value in self.values.items() if key not in ("n", "significant")}
+        plain |= {"significant": bool(self.values["significant"])}
+        plain |= {"base_positive": self.base_positive, "mean_change": self.mean_change}
+        if self.truth is not None:
+            plain |= {"true_bias": self.truth["bias"], "true_bias_in_interval": self.truth_within}
+            plain |= {"error_to_truth": self.error, "untouched_to_truth": self.untouched}
+        if not math.isnan(self.seen):
+            plain |= {"seen_as_asked": self.seen, "seen_in_real_images": self.seen_floor}
+        return plain
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Mean of Eq. 6 over images: how much more probable the attribute makes the positive answer, with a 95 % interval."""
+
+    attribute: str
+    score: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that a report says in numbers.  `generator` has the generator's own error: MSE(x, x_r), how often the classifier's
+    answer for x_r is that for x (`agreement`), and the share of yes among x, x_r (`positive_own`) and base images.
+
+    `accuracy` is how often the classifier's answer for the image itself is the data's own label; NaN where there is none.
+    """
+
+    bias: list[BiasRow]
+    importance: list[Importance]
+    generator: dict[str, float]
+    images: int
+    accuracy: float = math.nan
+
+    @property
+    def truths(self) -> tuple[int, int] | None:
+        """How many true biases, among all images, lie in their estimate's interval, and how many are known; None if none."""
+        known = [row.truth_within for row in self.bias if row.among == EVERYONE and row.truth_within is not None]
+        return (sum(known), len(known)) if known else None
+
+
+def findings(
+    scores: Scores,
+    columns: Mapping[str, Tensor],
+    plan: Plan,
+    cohorts: Mapping[str, Tensor],
+    threshold: float = 0.5,
+    resamples: int = 2000,
+    labels: Tensor | None = None,
+) -> Findings:
+    """`cohorts` are named masks over the images; an answer is yes where the probability is above `threshold`.
+
+    `labels` are the data's own answers, where it has them.
+    """
+    bias = [
+        bias_row(scores, change, plan, among, members, threshold, resamples)
+        for among, members in cohorts.items()
+        for change in [*AFFINE, *plan.do]
+    ]
+    ranked = sorted(importances(scores, columns, plan.explain), key=lambda i: -i.score)
+    real, base = scores["real"], scores["base"]
+    own = scores["own"] if "own" in scores.names else base  # the reconstruction, whatever is added to it
+    generator = {
+        "mse_x": scores["mse"].mean().item(),
+        "agreement": ((real > threshold) == (own > threshold)).float().mean().item(),
+        "positive_real": (real > threshold).float().mean().item(),
+        "positive_own": (own > threshold).float().mean().item(),
+        "positive_base": (base > threshold).float().mean().item(),
+    }
+    accuracy = math.nan if labels is None else ((real > threshold) == labels).float().mean().item()
+    return Findings(bias, ranked, generator, len(real), accuracy)
+
+
+def bias_row(
+    scores: Scores, change: str, plan: Plan, among: str, members: Tensor, threshold: float, resamples: int
+) -> BiasRow:
+    column = change if change in AFFINE else f"do/{change}"
+    counted = members & ~scores[column].isnan()
+    base, other = scores["base"][counted], scores[column][counted]
+
+    def compare(before: Tensor, after: Tensor, draws: int) -> dict[str, float]:
+        # the table is whole already, and other processes have left
+        metric = CounterfactualBias(resamples=draws, seed=plan.seed, sync_on_compute=False)
+        metric.update(before > threshold, after > threshold)
+        return {key: value.item() for key, value in metric.compute().items()}
+
+    extra: dict[str, Any] = {}
+    if f"true/{change}" in scores.names:
+        extra["truth"] = compare(scores["real"][counted], scores[f"true/{change}"][counted], 0)
+        extra |= {kind: scores[f"{kind}/{change}"][counted].mean().item() for kind in ("error", "untouched")}
+    if f"seen/{change}" in scores.names:
+        extra["seen"] = scores[f"seen/{change}"][members].nanmean().item()
+        extra["seen_floor"] = scores[f"floor/{change}"][members].nanmean().item()
+    return BiasRow(
+        among=among,
+        change=change,
+        do=plan.do.get(change),
+        values=compare(base, other, resamples),
+        base_positive=(base > threshold).float().mean().item(),
+        mean_change=(other - base).mean().item(),
+        **extra,
+    )
+
+
+def importances(scores: Scores, columns: Mapping[str, Tensor], names: Sequence[str]) -> list[Importance]:
+    metric = CounterfactualImportance(names, sync_on_compute=False)  # as above
+    for name in names:
+        asked = ~scores[f"flip/{name}"].isnan()
+        metric.update(name, scores["base"][asked], scores[f"flip/{name}"][asked], columns[name][asked])
+    found = {key: value.item() for key, value in metric.compute().items()} if names else {}
+    return [
+        Importance(name, found[name], found[f"{name}/low"], found[f"{name}/high"], int(found[f"{name}/n"]))
+        for name in names
+    ]
+
+
+def flips(scores: Scores, change: str, threshold: float, count: int, seed: int) -> dict[str, Tensor]:
+    """Up to `count` images, drawn at random, of those whose answer an intervention turned to yes (`up`) and to no (`down`)."""
+    before, after = scores["base"] > threshold, scores[f"do/{change}"]
+    turned = {"up": ~before & (after > threshold), "down": before & (after <= threshold)}
+    generator = torch.Generator().manual_seed(seed)
+    rows = {way: which.nonzero()[:, 0] for way, which in turned.items()}
+    return {way: row[torch.randperm(len(row), generator=generator)[:count]].sort().values for way, row in rows.items()}

@@ -1,0 +1,1 @@
+"""Pages, tables, numbers and provenance: what audits and evaluations share."""

@@ -1,0 +1,1 @@
+"""Training: configs by name, checks, stages, tracking."""

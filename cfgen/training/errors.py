@@ -1,0 +1,98 @@
+"""Turns what the argument parser says into one line that names the nearest and the valid choices."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytorch_lightning as pl
+
+from cfgen.attributes import unknown_name
+
+__all__ = ["explain"]
+
+PACKAGES = ("lightning_modules", "datamodules", "callbacks")
+LINKED = {"scm", "image_shape"}  # come from the data, not from the user
+
+
+def explain(message: str, arguments: Sequence[str], top_level: Iterable[str]) -> str:
+    """One line for a parser's message; `arguments` are the command's, searched for the classes it meant to configure."""
+    if match := re.search(r"Option '([^']+)' is not accepted|unrecognized arguments: (\S+)", message):
+        name = (match[1] or match[2]).lstrip("-").split("=")[0]
+        return unknown_option(name, arguments, top_level)
+    if "arguments are required" in message:
+        return f"{message}: name them in a --config"
+    if match := re.search(r"class_path '([^']+)'", message):
+        return unknown_class(match[1], message)
+    if match := re.search(r"Expected a dot import path string: (\S+)", message):
+        return unknown_class(match[1], message)
+    if match := re.search(r'Parser key "([^"]+)":\s*Expected an? (.+?)\. Got value: (.*)', message):
+        kind = re.sub(r"<class '([^']+)'>", r"\1", match[2])
+        return f"{match[1]}: expected {kind}, got {match[3].strip()!r}"
+    return message
+
+
+def unknown_class(path: str, message: str) -> str:
+    """The class that does not exist, and those that do in its module (or in the project's packages)."""
+    module_name, _, name = path.rpartition(".")
+    try:
+        module = importlib.import_module(module_name) if module_name else None
+    except Exception as error:  # the module may be the user's, and do anything
+        if not difflib.get_close_matches(module_name.split(".")[0], PACKAGES):
+            return f"cannot import {module_name} for {path} ({type(error).__name__}: {error})"
+        module = None
+    if module is not None and hasattr(module, name):  # it exists: the parser minds something else about it
+        return message
+    modules = [module] if module is not None else [importlib.import_module(package) for package in PACKAGES]
+    valid = [f"{m.__name__}.{public}" for m in modules for public in getattr(m, "__all__", ())]
+    return unknown_name("class", path, valid)
+
+
+def unknown_option(name: str, arguments: Sequence[str], top_level: Iterable[str]) -> str:
+    """The option that nothing accepts, and what the class it comes nearest to does accept."""
+    leaf = name.rsplit(".", 1)[-1]
+    groups = {"": sorted(set(top_level)), "trainer": parameters(pl.Trainer)}
+    groups |= {path: parameters(found) for path, found in classes_named(arguments).items()}
+
+    def nearness(group: str) -> float:
+        return max((difflib.SequenceMatcher(None, leaf, option).ratio() for option in groups[group]), default=0.0)
+
+    best = "trainer" if name.startswith("trainer.") else max(groups, key=nearness)
+    return unknown_name(f"option of {best}" if best else "option", leaf, groups[best])
+
+
+def parameters(owner: type) -> list[str]:
+    return [name for name in inspect.signature(owner).parameters if name not in LINKED]
+
+
+def classes_named(arguments: Sequence[str]) -> dict[str, type]:
+    """Every class whose path stands in the arguments or in a config file they name."""
+    texts = list(arguments)
+    for argument in arguments:
+        path = Path(argument.split("=", 1)[-1])
+        texts += [file.read_text() for file in config_files(path)]
+    found: dict[str, type] = {}
+    for path in re.findall(r"\b[\w.]+\.[A-Z]\w*", "\n".join(texts)):
+        module_name, _, name = path.rpartition(".")
+        try:
+            candidate = getattr(importlib.import_module(module_name), name, None)
+        except (ImportError, ValueError):
+            continue
+        if isinstance(candidate, type):
+            found[path] = candidate
+    return found
+
+
+def config_files(path: Path) -> list[Path]:
+    """A config file and those that it includes, packaged or not."""
+    from cfgen.training.parser import packaged_configs
+
+    path = packaged_configs().get(path.name.removesuffix(".yaml"), path) if not path.is_file() else path
+    if not path.is_file() or path.suffix not in (".yaml", ".yml", ".json"):
+        return []
+    included = re.findall(r":\s*([\w./-]+\.yaml)\b", path.read_text())
+    return [path, *(path.parent / name for name in included if (path.parent / name).is_file())]

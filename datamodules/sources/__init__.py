@@ -1,0 +1,1 @@
+"""Reading, packing and keeping data sets."""
