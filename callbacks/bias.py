@@ -12,14 +12,14 @@ from torch import Tensor
 from callbacks.every_n_epochs import EveryNEpochs
 from cfgen.attributes import Schema
 from cfgen.checkpoints import load_module, located, packaged_models
-from cfgen.counterfactual import as_unit_float
+from cfgen.counterfactual import asked_of, sweep
 from cfgen.errors import UserError
 from cfgen.metrics import CounterfactualBias
 from lightning_modules import Classifier, ImageMechanismModule, ResidualKept
 
 __all__ = ["Bias"]
 
-AT_ONCE = 100  # images; what processes share work in
+AT_ONCE = 100  # images
 
 
 class Pairs(NamedTuple):
@@ -72,8 +72,9 @@ class Bias(EveryNEpochs):
         self.maker: ImageMechanismModule | None = None
         self.pairs: list[Pairs] | None = None
 
-    def check(self, schema: Schema) -> None:
+    def check(self, data: Any) -> None:
         """Refuses names and values that the data does not have, and a mechanism that is not there."""
+        schema = Schema(data.scm_spec["attributes"])
         for do in self.do or []:
             schema.check_do(do)
         if self.mechanism is not None:
@@ -135,27 +136,18 @@ class Bias(EveryNEpochs):
         model.log_dict({f"val/bias/{name}": value for name, value in values.items()})
 
     def make_pairs(self, trainer: pl.Trainer, mechanism: ImageMechanismModule) -> Iterator[Pairs]:
-        """This process's share: every n-th batch of images."""
+        """This process's share: every n-th image."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
-        scm, device = mechanism.scm, mechanism.device
-        images = data.images("val")[: self.images]
-        a = scm.schema.encode({name: column[: self.images].to(device) for name, column in data.columns("val").items()})
-        a_c = {
-            name: scm.counterfactual_vector(a, do, torch.Generator(device).manual_seed(self.seed))
+        x = data.images("val")[: self.images]
+        columns = {name: column[: self.images] for name, column in data.columns("val").items()}
+        asked = {
+            name: asked_of(mechanism, columns, do, self.seed, changed_only=True)
             for name, do in self.interventions.items()
         }
-        batches = list(enumerate(torch.arange(len(images)).split(AT_ONCE)))
-        for number, rows in batches[trainer.global_rank :: trainer.world_size]:
-            x = as_unit_float(images[rows]).to(a)
-            # a mechanism may draw its state: what it draws for a batch depends on the seed and the batch alone
-            with torch.random.fork_rng([device] if device.type == "cuda" else []):
-                torch.manual_seed(self.seed + number)
-                z = mechanism.abduct(x, a[rows])
-                # with the residual kept the base image is the image, which need not be drawn
-                x_r = x if isinstance(mechanism, ResidualKept) else mechanism.decode(z, a[rows])
-                changed = {name: (vectors[rows] != a[rows]).any(dim=1) for name, vectors in a_c.items()}
-                x_c = {name: mechanism.decode(z, a_c[name][rows])[which].half() for name, which in changed.items()}
-            yield Pairs(x_r.half(), changed, x_c)
+        share = (trainer.global_rank, trainer.world_size)
+        for batch in sweep(mechanism, x, columns, asked, seed=self.seed, batch_size=AT_ONCE, share=share):
+            changed = {name: batch.of(name).to(mechanism.device) for name in asked}
+            yield Pairs(batch.x_r.half(), changed, {name: batch.x_c(name).half() for name in asked})
 
 
 def intervention_name(do: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from callbacks.every_n_epochs import EveryNEpochs
 from cfgen import metrics
 from cfgen.attributes import Continuous, Schema
 from cfgen.errors import UserError
-from cfgen.metrics.fid import do_name, fids
+from cfgen.metrics.fid import fids, intervention_name
 from cfgen.networks.features import feature_network, network_name
 
 __all__ = ["FID"]
@@ -56,8 +56,9 @@ class FID(EveryNEpochs):
     def state_key(self) -> str:
         return self._generate_state_key(features=self.features)  # so that two networks can be had in one run
 
-    def check(self, schema: Schema) -> None:
+    def check(self, data: Any) -> None:
         """Refuses names and values that the data does not have, and a network that cannot be had; before data is read."""
+        schema = Schema(data.scm_spec["attributes"])
         for do in self.do:
             if not do:
                 raise ValueError("an intervention of FID's `do` sets no attribute")
@@ -74,8 +75,8 @@ class FID(EveryNEpochs):
         x = data.images("val")[: self.images]
         columns = {name: column[: self.images] for name, column in data.columns("val").items()}
         try:
-            self.check(data.schema)
-            wanted = {do_name(do): data.schema.check_do(do) for do in self.do}
+            self.check(data)
+            wanted = {intervention_name(do): data.schema.check_do(do) for do in self.do}
         except ValueError as error:
             raise UserError(str(error)) from error
         changed = {"generated": len(x)}
@@ -99,7 +100,7 @@ class FID(EveryNEpochs):
         x, share = data.images("val")[: self.images], (trainer.global_rank, trainer.world_size)
         # sums are in double precision, which Apple's GPUs do not have
         metric = self.metric.to("cpu" if pl_module.device.type == "mps" else pl_module.device)
-        values = fids(metric, model, model.scm, x, columns, self.do, self.seed, share)
+        values = fids(metric, model, x, columns, self.do, self.seed, share)
         name = network_name(self.features)
         # every process has reduced them already
         pl_module.log_dict({f"val/fid_{name}/{key}": value.to(pl_module.device) for key, value in values.items()})

@@ -13,7 +13,7 @@ from pytorch_lightning.loggers import WandbLogger
 from callbacks.every_n_epochs import EveryNEpochs
 from cfgen import figures
 from cfgen.attributes import Continuous, Schema
-from cfgen.counterfactual import as_unit_float
+from cfgen.counterfactual import sweep
 
 __all__ = ["ImageGrids"]
 
@@ -38,8 +38,9 @@ class ImageGrids(EveryNEpochs):
         super().__init__(every_n_epochs)
         self.rows, self.columns, self.images = dict(rows), dict(columns), images
 
-    def check(self, schema: Schema) -> None:
+    def check(self, data: Any) -> None:
         """Refuses names and values that the data does not have; called before any data is read."""
+        schema = Schema(data.scm_spec["attributes"])
         for name, values in (self.rows | self.columns).items():
             if not isinstance(schema[name], Continuous):  # a continuous value is moved into the range
                 for value in values:
@@ -50,14 +51,11 @@ class ImageGrids(EveryNEpochs):
             return
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
         model: Any = pl_module
-        x = as_unit_float(data.images("val")[: self.images].to(pl_module.device))
-        columns = {name: column[: self.images].to(pl_module.device) for name, column in data.columns("val").items()}
-        a = model.scm.schema.encode(columns)
-        self.show(trainer, "reconstructions", figures.reconstructions(model, x, a))
-        grid = figures.counterfactual_grid(model, model.scm, x[:1], a[:1], self.rows, self.columns)
-        self.show(trainer, "counterfactuals", grid)
-        pairs = min(6, len(x) // 2)
-        self.show(trainer, "interpolations", figures.interpolations(model, x, a, pairs))
+        columns = {name: column[: self.images] for name, column in data.columns("val").items()}
+        batch = next(sweep(model, data.images("val")[: self.images], columns, batch_size=self.images))
+        self.show(trainer, "reconstructions", figures.reconstructions(batch))
+        self.show(trainer, "counterfactuals", figures.counterfactual_grid(batch, self.rows, self.columns))
+        self.show(trainer, "interpolations", figures.interpolations(batch, min(6, len(batch) // 2)))
 
     def show(self, trainer: pl.Trainer, name: str, figure: Figure) -> None:
         folder = Path(str(trainer.loggers[0].save_dir)) / "images"

@@ -9,8 +9,8 @@ import torch
 
 from callbacks.every_n_epochs import EveryNEpochs
 from cfgen.attributes import Schema
-from cfgen.metrics.effectiveness import compare, measurable, median_abs_errors
-from cfgen.morpho import MEASURES
+from cfgen.contracts import measured_names
+from cfgen.metrics.effectiveness import compare, median_abs_errors
 
 __all__ = ["MedianAbsError"]
 
@@ -34,24 +34,22 @@ class MedianAbsError(EveryNEpochs):
         super().__init__(every_n_epochs)
         self.images, self.seed = images, seed
 
-    def check(self, schema: Schema) -> None:
+    def check(self, data: Any) -> None:
         """Refuses data without an attribute that can be measured on an image."""
-        if not measurable(schema):
+        if not measured_names(data, Schema(data.scm_spec["attributes"])):
             raise ValueError(
-                f"MedianAbsError measures {', '.join(MEASURES)} of digits, and this data has none of these as continuous "
-                "attributes: leave it out, and see cfgen evaluate --predictor"
+                f"MedianAbsError needs data that can measure attributes on its images, as MorphoMNIST can; "
+                f"{type(data).__name__} cannot. Leave the callback out; `cfgen evaluate --predictor` scores such models"
             )
 
     def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
         model: Any = pl_module
         columns = {name: column[: self.images] for name, column in data.columns("val").items()}
+        images, names = data.images("val")[: self.images], measured_names(data, model.scm.schema)
         share = (trainer.global_rank, trainer.world_size)
-        metrics = median_abs_errors(
-            compare(model, model.scm, data.images("val")[: self.images], columns, self.seed, share)
-        )
-        values = {key: metric.compute() for key, metric in metrics.items()}
-        names = measurable(model.scm.schema)
+        comparisons = compare(model, data, images, columns, names, seed=self.seed, share=share)
+        values = {key: metric.compute() for key, metric in median_abs_errors(comparisons, names, model.device).items()}
         relative = torch.stack([values[f"do({k})", j] / values["untouched", j] for k in names for j in names]).mean()
         prefix = "val/median_abs_error"
         # every process has reduced them already

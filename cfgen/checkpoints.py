@@ -56,9 +56,13 @@ def built(section: Any) -> Any:
     return found_class(section["class_path"])(**dict(section.get("init_args") or {}))
 
 
+# class paths in checkpoints and configs of earlier versions
+MOVED = {"lightning_modules.attribute_reader.AttributeReader": "lightning_modules.predictor.Predictor"}
+
+
 def found_class(path: str) -> Any:
     """What `package.module.Class` names."""
-    module, _, name = path.rpartition(".")
+    module, _, name = MOVED.get(path, path).rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 

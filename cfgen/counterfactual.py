@@ -1,47 +1,30 @@
-"""The one contract: an image mechanism x := g(z, a), its reconstructions (Eq. 3) and its counterfactuals (Eq. 1)."""
+"""Reconstructions (Eq. 3) and counterfactuals (Eq. 1): of a batch, and of whole data sets by `sweep`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from cfgen.scm import AttributeSCM
+from cfgen.attributes import Columns
+from cfgen.contracts import CausalImageMechanism, ImageMechanism, Noise, State, rows
 
-__all__ = [
-    "Counterfactual",
-    "ImageMechanism",
-    "State",
-    "as_unit_float",
-    "counterfactual",
-    "counterfactuals",
-    "reconstruct",
-]
+__all__ = ["Asked", "Swept", "as_unit_float", "asked_of", "reconstruct", "sweep"]
 
-State = Any
-"""Exogenous state of an image: whatever the model needs, a tensor or a tuple of tensors.  Callers never look inside."""
+BATCH_SIZE = 250
 
 
-@runtime_checkable
-class ImageMechanism(Protocol):
-    """x := g(z, a).  `decode` runs g, `abduct` inverts it; z is whatever state the model needs for that.
+def as_unit_float(images: Tensor) -> Tensor:
+    """Images as float in [0, 1]: uint8 is divided by 255, float passes.
 
-    Images are float in [0, 1], (N, C, H, W); `a` is the model vector of a `Schema`, (N, size).
+    >>> as_unit_float(torch.tensor([0, 51, 255], dtype=torch.uint8))
+    tensor([0.0000, 0.2000, 1.0000])
     """
-
-    def abduct(self, x: Tensor, a: Tensor) -> State: ...
-
-    def decode(self, z: State, a: Tensor) -> Tensor: ...
-
-
-class Counterfactual(NamedTuple):
-    """The base image x_r, the counterfactual image x_c and the attributes a_c it was made with, as model vectors."""
-
-    x_r: Tensor
-    x_c: Tensor
-    a_c: Tensor
+    return images.float().div_(255) if images.dtype == torch.uint8 else images
 
 
 def reconstruct(mechanism: ImageMechanism, x: Tensor, a: Tensor) -> Tensor:
@@ -49,43 +32,146 @@ def reconstruct(mechanism: ImageMechanism, x: Tensor, a: Tensor) -> Tensor:
     return mechanism.decode(mechanism.abduct(x, a), a)
 
 
-def counterfactual(
-    mechanism: ImageMechanism,
-    scm: AttributeSCM,
-    x: Tensor,
-    a: Tensor,
-    do: Mapping[str, Any],
-    generator: torch.Generator | None = None,
-) -> Counterfactual:
-    """Eq. 1: x_c = G(E(x, a), a_c), and the base image x_r from the same z.  `do` is in real units."""
-    a_c = scm.counterfactual_vector(a, do, generator)
-    z = mechanism.abduct(x, a)
-    return Counterfactual(mechanism.decode(z, a), mechanism.decode(z, a_c), a_c)
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a data set: the attributes a_c (N, size) that images should have, and of which it is asked, (N,)."""
+
+    a_c: Tensor
+    of: Tensor
+
+    @property
+    def count(self) -> int:
+        return int(self.of.sum())
+
+
+def asked_of(
+    mechanism: CausalImageMechanism, columns: Columns, do: Mapping[str, Any], seed: int = 0, changed_only: bool = False
+) -> Asked:
+    """The intervention `do`, in real units, on images with these attributes; the Attribute-SCM lets effects follow.
+
+    Noise that the Attribute-SCM has to abduct is drawn for all rows at once with `seed`, so two interventions share it.
+    With `changed_only` it is asked of those images alone that do not have the values already.
+    """
+    schema = mechanism.scm.schema
+    device = schema.low.device
+    own = {name: columns[name].to(device) for name in schema.names}
+    a_c = mechanism.scm.counterfactual_vector(schema.encode(own), do, torch.Generator(device).manual_seed(seed))
+    of = torch.ones(len(a_c), dtype=torch.bool)
+    if changed_only:
+        wanted = schema.check_do(do, len(a_c))
+        of = torch.stack([own[name] != value for name, value in wanted.items()]).any(dim=0).cpu()
+    return Asked(a_c, of)
+
+
+@dataclass
+class Swept:
+    """A batch of a sweep: its images, their states, and what they would have been; everything is computed at most once.
+
+    `rows` are the images' numbers in the data set, on the CPU; all else is on the mechanism's device.
+    """
+
+    mechanism: CausalImageMechanism
+    rows: Tensor
+    x: Tensor
+    a: Tensor
+    seed: int
+    asked: Mapping[str, Asked]
+    _x_c: dict[str, Tensor] = field(default_factory=dict, repr=False)
+    _z_c: dict[str, State] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def noise(self, stream: int = 0) -> Noise:
+        """The images' own random numbers, the same from the start each time; another `stream` has others."""
+        return Noise(self.seed + (stream << 32), self.rows, self.x.device)
+
+    @cached_property
+    @torch.inference_mode()
+    def z(self) -> State:
+        """The images' states, E(x, a)."""
+        return self.mechanism.abduct(self.x, self.a, self.noise())
+
+    @cached_property
+    @torch.inference_mode()
+    def x_r(self) -> Tensor:
+        """The reconstructions, Eq. 3."""
+        return self.mechanism.decode(self.z, self.a)
+
+    @cached_property
+    @torch.inference_mode()
+    def own_x_r(self) -> Tensor:
+        """The reconstructions as the network draws them, without a residual that its state keeps."""
+        return self.mechanism.own_reconstruction(self.z, self.a)
+
+    def of(self, name: str) -> Tensor:
+        """Which images of the batch an intervention is asked of."""
+        return self.asked[name].of[self.rows]
+
+    def a_c(self, name: str) -> Tensor:
+        """The attributes that the images should have under an intervention; of those alone that it is asked of."""
+        chosen = self.rows[self.of(name)]
+        return self.asked[name].a_c[chosen.to(self.asked[name].a_c.device)]
+
+    def x_c(self, name: str) -> Tensor:
+        """The counterfactuals under an intervention, Eq. 1; of those images alone that it is asked of."""
+        if name not in self._x_c:
+            self._x_c[name] = self.decode(self.a_c(name), self.of(name))
+        return self._x_c[name]
+
+    @torch.inference_mode()
+    def z_c(self, name: str) -> State:
+        """The states abducted from the counterfactuals under an intervention."""
+        if name not in self._z_c:
+            noise = Noise(self.seed + (1 << 32), self.rows[self.of(name)], self.x.device)
+            self._z_c[name] = self.mechanism.abduct(self.x_c(name), self.a_c(name), noise)
+        return self._z_c[name]
+
+    @torch.inference_mode()
+    def decode(self, a_c: Tensor, of: Tensor | None = None) -> Tensor:
+        """The images of this batch, or of those of its rows that a mask chooses, with attributes a_c; not kept."""
+        if not len(a_c):
+            return self.x[:0]
+        whole = of is None or bool(of.all())
+        return self.mechanism.decode(self.z if whole else rows(self.z, of.to(self.x.device)), a_c)  # type: ignore[union-attr]
+
+    def spread(self, name: str, values: Tensor) -> Tensor:
+        """Values of the images that an intervention is asked of at their places in the batch, with NaN between."""
+        return spread(values, self.of(name))
+
+
+def spread(values: Tensor, of: Tensor) -> Tensor:
+    """Values of chosen images, (number chosen, ...), at their places among all of a mask, with NaN between."""
+    whole = torch.full((len(of), *values.shape[1:]), torch.nan, device=values.device)
+    whole[of.to(values.device)] = values.float()
+    return whole
 
 
 @torch.inference_mode()
-def counterfactuals(
-    mechanism: ImageMechanism,
-    scm: AttributeSCM,
+def sweep(
+    mechanism: CausalImageMechanism,
     x: Tensor,
-    a: Tensor,
-    do: Mapping[str, Any],
-    generator: torch.Generator | None = None,
-    batch_size: int = 256,
-) -> Iterator[Counterfactual]:
-    """Eq. 1 over a data set of any size, a batch at a time: memory is bounded by `batch_size` images.
+    columns: Columns,
+    asked: Mapping[str, Asked] | None = None,
+    *,
+    seed: int = 0,
+    batch_size: int = BATCH_SIZE,
+    share: tuple[int, int] = (0, 1),
+    only: Tensor | None = None,
+    advance: Callable[[int], None] = lambda images: None,
+) -> Iterator[Swept]:
+    """Goes over a data set a batch at a time: for each image its state once and each asked counterfactual once.
 
-    `x` may be uint8 and may be a memory map.  The attributes, which are small, are intervened on all at once, so that the
-    noise drawn for a row does not depend on the batch size.
+    `x` (N, C, H, W) may be uint8 and a memory map, `columns` are its attributes in real units.  What is computed of an image
+    depends on the seed and its number alone: neither on `batch_size`, nor on `share` (i, n), with which every n-th image from
+    the i-th is this process's, nor on `only`, the numbers of the images to look at.  Memory is bounded by a batch.
+    `advance` is told how many images are done, with an estimate of those of other processes.
     """
-    a_c = scm.counterfactual_vector(a.to(scm.schema.low.device), do, generator)
-    for start in range(0, len(x), batch_size):
-        rows = slice(start, start + batch_size)
-        images = as_unit_float(x[rows]).to(a_c.device)
-        z = mechanism.abduct(images, a[rows].to(a_c.device))
-        yield Counterfactual(mechanism.decode(z, a[rows].to(a_c.device)), mechanism.decode(z, a_c[rows]), a_c[rows])
-
-
-def as_unit_float(images: Tensor) -> Tensor:
-    """Images as float in [0, 1]: uint8 is divided by 255, float passes."""
-    return images.float().div_(255) if images.dtype == torch.uint8 else images
+    schema = mechanism.scm.schema
+    device = schema.low.device
+    a = schema.encode({name: columns[name].to(device) for name in schema.names})
+    numbers = torch.arange(len(x)) if only is None else only.cpu()
+    for batch in numbers[share[0] :: share[1]].split(batch_size):
+        images = as_unit_float(x[batch].to(device)).to(a.dtype)
+        yield Swept(mechanism, batch, images, a[batch.to(device)], seed, asked or {})
+        advance(len(batch) * share[1])

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
-from cfgen.morpho import measure, set_intensity, set_slant, set_thickness
+from cfgen.morpho import MEASURES, measure, set_intensity, set_slant, set_thickness
 from cfgen.progress import progress
 from datamodules.base import AttributeDataModule, Split
 from datamodules.sources import cache, digits
@@ -118,6 +119,17 @@ class MorphoMNIST(AttributeDataModule):
             independent_slant=self.independent_slant,
             limit=few,
         )
+
+    @property
+    def measurable(self) -> list[str]:
+        """The attributes that can be measured on any digit, white on black."""
+        return [name for name in self._schema.names if name in MEASURES]
+
+    def measure(self, images: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
+        """Morphometry of digits (N, 1, H, W) in [0, 1], as columns in real units on the images' device."""
+        pixels = images[:, 0].float().mul(255).round_().clamp_(0, 255).to(torch.uint8).cpu().numpy()
+        columns = measure(pixels, names)
+        return {name: torch.from_numpy(column).to(images.device, torch.float32) for name, column in columns.items()}
 
     def prepare_data(self) -> None:
         """Makes the set unless it is in the cache; Lightning calls this in one process of each machine."""

@@ -1,23 +1,56 @@
-"""LightningModules: the paper's models as image mechanisms, its classifiers, and a reader of attributes that judges."""
+"""LightningModules: the paper's models as image mechanisms, its classifiers, and a predictor of attributes that judges.
 
-from lightning_modules.attribute_reader import AttributeReader
-from lightning_modules.cf_classifier import CFClassifier
-from lightning_modules.classifier import Classifier
-from lightning_modules.cond_ali import CondALI
-from lightning_modules.cyclic_encoder import CyclicEncoder
-from lightning_modules.deep_scm import DeepSCM
-from lightning_modules.image_mechanism import ImageMechanismModule
-from lightning_modules.residual_kept import ResidualKept
-from lightning_modules.style_ali import StyleALI
+A module is imported when it is asked for: a command that needs one does not wait for the packages of the others.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lightning_modules.cf_classifier import CFClassifier
+    from lightning_modules.classifier import Classifier
+    from lightning_modules.cond_ali import CondALI
+    from lightning_modules.cyclic_encoder import CyclicEncoder
+    from lightning_modules.deep_scm import DeepSCM
+    from lightning_modules.image_mechanism import ImageMechanismModule
+    from lightning_modules.predictor import Predictor
+    from lightning_modules.residual_kept import ResidualKept
+    from lightning_modules.style_ali import StyleALI
 
 __all__ = [
-    "AttributeReader",
     "CFClassifier",
     "Classifier",
     "CondALI",
     "CyclicEncoder",
     "DeepSCM",
     "ImageMechanismModule",
+    "Predictor",
     "ResidualKept",
     "StyleALI",
 ]
+
+_FILES = {
+    "CFClassifier": "cf_classifier",
+    "Classifier": "classifier",
+    "CondALI": "cond_ali",
+    "CyclicEncoder": "cyclic_encoder",
+    "DeepSCM": "deep_scm",
+    "ImageMechanismModule": "image_mechanism",
+    "Predictor": "predictor",
+    "ResidualKept": "residual_kept",
+    "StyleALI": "style_ali",
+}
+_OLD_NAMES = {"AttributeReader": "Predictor"}  # as configs of earlier versions have them
+
+
+def __getattr__(name: str) -> Any:
+    current = _OLD_NAMES.get(name, name)
+    if current not in _FILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_FILES[current]}"), current)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

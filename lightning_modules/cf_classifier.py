@@ -72,7 +72,7 @@ class CFClassifier(Classifier):
         if self.classes != 2:
             raise UserError(f"bias is that of a binary classifier; {classifier} tells {self.classes} classes apart")
         if self.classifier.image_shape != self.image_shape:
-            raise UnfitRun("classifier", f"{classifier} {not_for(self.classifier.image_shape, self.image_shape)}")
+            raise UnfitRun(f"{classifier} {not_for(self.classifier.image_shape, self.image_shape)}", "classifier")
         # around nn.Module's registration: it is not to be trained, saved or counted
         object.__setattr__(self, "mechanism", None if mechanism is None else self.made_ready(mechanism))
 
@@ -80,7 +80,7 @@ class CFClassifier(Classifier):
         """The trained mechanism, which stays as it is; refuses one that cannot do what is asked."""
         mechanism: ImageMechanismModule = module_of(path, ImageMechanismModule)  # type: ignore[type-abstract]  # only a bound
         if mechanism.image_shape != self.image_shape:
-            raise UnfitRun("mechanism", f"{path} {not_for(mechanism.image_shape, self.image_shape)}")
+            raise UnfitRun(f"{path} {not_for(mechanism.image_shape, self.image_shape)}", "mechanism")
         if not self.do:
             raise UserError("do names no intervention: give one or more, e.g. [{Black_Hair: 1, Pale_Skin: 1}]")
         for do in self.do:

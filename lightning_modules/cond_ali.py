@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from cfgen import losses
+from cfgen.attributes import unknown_name
 from cfgen.batch import Batch
-from cfgen.counterfactual import State
-from cfgen.networks import AttributePredictor, Discriminator, Encoder, Generator, ModulatedGenerator, tables_for
-from cfgen.networks.layers import initialise_he
+from cfgen.contracts import Noise, State
+from cfgen.errors import UserError
+from cfgen.networks import DISCRIMINATORS, ENCODERS, GENERATORS, AttributePredictor, tables_for
 from lightning_modules.two_optimisers import TwoOptimisers
 
 __all__ = ["CondALI"]
@@ -25,7 +26,8 @@ R1_EVERY = 4  # steps: the penalty changes slowly and costs a second derivative
 class CondALI(TwoOptimisers):
     """Eq. 2: D tells (x, E(x,a), a) from (G(z,a), z, a); E and G make it wrong on both.
 
-    With `r1_gamma`, `reconstruction`, `counterfactual` and `ema_decay` 0 and the last two left out it is the paper to the letter.
+    With `r1_gamma`, `reconstruction`, `counterfactual` and `ema_decay` 0 and the networks named `paper` it is the paper to the
+    letter.
 
     Args:
         scm: the attributes and their causal graph; comes from the data.
@@ -35,8 +37,7 @@ class CondALI(TwoOptimisers):
         lr: Adam's learning rate, for both players.
         betas: Adam's decay rates, for both players.
         lr_decay: lower the learning rate to 0 along a cosine until training ends; sharpens the last digits.
-        r1_gamma: R1 penalty on D in place of its batch norm and dropout, with which D tends to win the game outright; G
-            then also does without the batch norm before its sigmoid, which keeps backgrounds grey.
+        r1_gamma: weight of the R1 penalty on D, for a discriminator without batch norm.
         reconstruction: weight of the mean squared error between x and x_r = G(E(x,a), a).  Without it x_r only resembles
             x; with 20, G still drew from a alone, ignoring z, after 1000 steps.
         counterfactual: weight of the error in reading a_c back from x_c = G(E(x,a), a_c), by a predictor that learns
@@ -44,9 +45,16 @@ class CondALI(TwoOptimisers):
         ema_decay: evaluate a moving average of E and G with this decay, steadier than their last weights.
         reconstruction_l1: weight of the mean absolute error between x and x_r, which composition is measured by; beside the
             squared one it keeps black backgrounds black.
-        modulated: let the attributes scale and shift every layer of G, not enter at the first alone, grow images without
-            the grid of transposed convolutions, and start E and G from He's weights.
+        generator: G. `paper` is the appendix's table; `plain` leaves out its batch norm before the sigmoid, which keeps
+            backgrounds grey; `modulated` lets the attributes scale and shift every layer, not enter at the first alone, and
+            grows images without the grid of transposed convolutions.
+        encoder: E, the appendix's table. `paper` starts from weights of 0.01, `he` from He's.
+        discriminator: D. `paper` is the appendix's table; `plain` leaves out its batch norm and dropout, with which D tends to
+            win the game outright, and takes the R1 penalty in their place.
+        modulated: as configs of earlier versions named the networks; leave it out.
     """
+
+    generators: ClassVar[Mapping[str, Callable[..., nn.Module]]] = GENERATORS
 
     def __init__(
         self,
@@ -62,40 +70,59 @@ class CondALI(TwoOptimisers):
         counterfactual: float = 2.0,
         ema_decay: float = 0.999,
         reconstruction_l1: float = 0.0,
-        modulated: bool = False,
+        generator: str = "plain",
+        encoder: str = "paper",
+        discriminator: str = "plain",
+        modulated: bool | None = None,
     ) -> None:
         super().__init__(scm, image_shape, lr=lr, betas=betas, lr_decay=lr_decay, ema_decay=ema_decay)
         self.save_hyperparameters()
+        if modulated is not None:
+            # until version 0.2, `modulated` and `r1_gamma` decided what the networks are
+            discriminator = "plain" if r1_gamma else "paper"
+            encoder = "he" if modulated else "paper"
+            generator = generator if generator not in GENERATORS else "modulated" if modulated else discriminator
+            self.hparams.update(generator=generator, encoder=encoder, discriminator=discriminator, modulated=None)
+        for part, name, valid in (
+            ("generator", generator, self.generators),
+            ("encoder", encoder, ENCODERS),
+            ("discriminator", discriminator, DISCRIMINATORS),
+        ):
+            if name not in valid:
+                raise UserError(unknown_name(part, name, valid), argument=part)
+        if r1_gamma and discriminator == "paper":
+            raise UserError(
+                "r1_gamma is for the discriminator `plain`: batch norm lets an image's verdict depend on the others, and a "
+                "penalty on its gradient has no meaning then",
+                argument="r1_gamma",
+            )
         self.latent_dim = latent_dim
         self.r1_gamma, self.reconstruction, self.counterfactual = r1_gamma, reconstruction, counterfactual
-        self.reconstruction_l1, self.modulated = reconstruction_l1, modulated
+        self.reconstruction_l1, self.batch_norm_in_d = reconstruction_l1, discriminator == "paper"
         tables, channels, a_size = tables_for(image_shape), self.image_shape[0], self.scm.schema.size
-        self.G = self.make_generator(width)
-        self.E = Encoder(tables, channels, a_size, latent_dim, width)
-        if modulated:
-            initialise_he(self.E, tables.slope)  # half the reconstruction error after 400 steps
-        self.D = Discriminator(tables, channels, a_size, latent_dim, width, plain=r1_gamma > 0)
+        self.G = self.make_generator(generator, width)
+        self.E = ENCODERS[encoder](tables, channels, a_size, latent_dim, width)
+        self.D = DISCRIMINATORS[discriminator](tables, channels, a_size, latent_dim, width)
         self.P = AttributePredictor(tables, channels, a_size, width) if counterfactual else None
         self.to(memory_format=torch.channels_last)  # up to twice as fast on a CPU
         self.keep_average("E", "G")
 
-    def make_generator(self, width: float) -> nn.Module:
-        plain = self.r1_gamma > 0
+    def make_generator(self, name: str, width: float) -> nn.Module:
         sizes = (tables_for(self.image_shape), self.image_shape[0], self.scm.schema.size, self.latent_dim, width)
-        return ModulatedGenerator(*sizes) if self.modulated else Generator(*sizes, plain)
+        return self.generators[name](*sizes)
 
     def players(self) -> dict[str, list[nn.Module]]:
         # the predictor learns from real images at D's turn: the two share no weights, so one optimiser serves both
         return {"d": [self.D] if self.P is None else [self.D, self.P], "eg": [self.E, self.G]}
 
-    def abduct(self, x: Tensor, a: Tensor) -> State:
+    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> State:
         return self.averaged("E")(x, a)
 
     def decode(self, z: State, a: Tensor) -> Tensor:
         return self.averaged("G")(z, a)
 
-    def prior(self, rows: int) -> State:
-        return self.gaussian(rows, self.latent_dim)
+    def prior(self, a: Tensor, noise: Noise | None = None) -> State:
+        return self.gaussian(len(a), self.latent_dim, noise=noise)
 
     def latent(self, state: State) -> Tensor:
         """z within a state: here it is all there is."""
@@ -156,7 +183,7 @@ class CondALI(TwoOptimisers):
 
     def scores(self, real: Triple, *fakes: Triple) -> tuple[Tensor, Tensor]:
         """D's logits of the real triples (x, E(x,a), a) and of all the fake ones."""
-        if self.r1_gamma:
+        if not self.batch_norm_in_d:
             logits = self.D(*(torch.cat(parts) for parts in zip(real, *fakes, strict=True))).to(self.dtype)
             return logits[: len(real[0])], logits[len(real[0]) :]
         # with batch norm in D, real and fake in one batch would be another function: each has its own statistics
@@ -175,14 +202,14 @@ class CondALI(TwoOptimisers):
     def cycle_errors(self, x: Tensor, a: Tensor) -> dict[str, Tensor]:
         """Table 2: MSE(x, x_r) of the images, and MAE(z, z_r) of latents drawn for the same attributes."""
         x_r = self.decode(self.abduct(x, a), a)
-        state = self.prior(len(x))
+        state = self.prior(a)
         z_r = self.latent(self.abduct(self.decode(state, a), a))
         return {"mse_x": nn.functional.mse_loss(x_r, x), "mae_z": nn.functional.l1_loss(z_r, self.latent(state))}
 
     def keep_inference_only(self) -> None:
         """Forgets what only the game needs: D, the predictor, and E and G themselves where their averages are evaluated."""
         for name, average in self.averages.items():
-            setattr(self, name, average.network)
+            setattr(self, name, average.module)
         self.averages = nn.ModuleDict()
         for name in ("D", "P"):
             self._modules.pop(name, None)

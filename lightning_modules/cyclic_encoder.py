@@ -11,7 +11,7 @@ from torch import Tensor
 from cfgen import losses
 from cfgen.batch import Batch
 from cfgen.checkpoints import module_of, spec_of
-from cfgen.counterfactual import State
+from cfgen.contracts import Noise, State
 from lightning_modules.cond_ali import CondALI
 from lightning_modules.decay import decaying
 from lightning_modules.image_mechanism import ImageMechanismModule
@@ -72,14 +72,14 @@ class CyclicEncoder(ImageMechanismModule):
         self.ali.eval()
         return self
 
-    def abduct(self, x: Tensor, a: Tensor) -> State:
-        return self.ali.abduct(x, a)
+    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> State:
+        return self.ali.abduct(x, a, noise)
 
     def decode(self, z: State, a: Tensor) -> Tensor:
         return self.ali.decode(z, a)
 
-    def prior(self, rows: int) -> State:
-        return self.ali.prior(rows)
+    def prior(self, a: Tensor, noise: Noise | None = None) -> State:
+        return self.ali.prior(a, noise)
 
     def latent(self, state: State) -> Tensor:
         return self.ali.latent(state)
@@ -87,7 +87,7 @@ class CyclicEncoder(ImageMechanismModule):
     def training_step(self, batch: Batch, _: int) -> Tensor:
         x, a = batch.x, batch.a
         with torch.no_grad():
-            state = self.prior(len(x))
+            state = self.prior(a)
             x_z = self.decode(state, a)
         x_r = self.decode(self.abduct(x, a), a)
         loss_x = losses.distance(x, x_r, self.norm_x)

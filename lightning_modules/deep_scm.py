@@ -13,6 +13,7 @@ from pyro.infer import TraceMeanField_ELBO
 from torch import Tensor, nn
 
 from cfgen.batch import Batch
+from cfgen.contracts import Noise
 from cfgen.errors import UserError
 from cfgen.networks.pixel_flow import LEVELS, PixelFlow
 from cfgen.networks.vae import vae_networks_for
@@ -107,7 +108,7 @@ class DeepSCM(ImageMechanismModule):
         a = a.expand(*z.shape[:-1], -1)
         return self.G(z.flatten(0, -2), a.flatten(0, -2)).to(z.dtype).unflatten(0, z.shape[:-1])
 
-    def abduct(self, x: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
         """z, (N, particles, latent), and the pixel noise eps that makes each of them yield x, (N, particles, C, H, W)."""
         v = self.flow.centred(x)
         loc, scale = self.posterior(v, a)
@@ -125,9 +126,10 @@ class DeepSCM(ImageMechanismModule):
         ]
         return torch.cat(images)
 
-    def prior(self, rows: int) -> tuple[Tensor, Tensor]:
+    def prior(self, a: Tensor, noise: Noise | None = None) -> tuple[Tensor, Tensor]:
         """z and eps from N(0, 1), one particle each."""
-        return self.gaussian(rows, 1, self.latent_dim), self.gaussian(rows, 1, *self.image_shape)
+        z = self.gaussian(len(a), 1, self.latent_dim, noise=noise)
+        return z, self.gaussian(len(a), 1, *self.image_shape, noise=noise)
 
     def by_particle(self, z: Tensor, a: Tensor) -> Tensor:
         """mu(z, a) for z (N, particles, latent): (N, particles, C, H, W)."""

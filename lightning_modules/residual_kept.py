@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import torch
 from torch import Tensor
 
-from cfgen.counterfactual import State
+from cfgen.contracts import Noise, State
 from lightning_modules.image_mechanism import ImageMechanismModule
 
 __all__ = ["ResidualKept"]
+
+
+class Kept(NamedTuple):
+    """The mechanism's own state, the image and its attributes, and what the mechanism makes of them."""
+
+    z: State
+    x: Tensor
+    a: Tensor
+    x_r: Tensor
 
 
 class ResidualKept(ImageMechanismModule):
@@ -23,13 +35,21 @@ class ResidualKept(ImageMechanismModule):
         self.mechanism = mechanism
         self.scm, self.image_shape = mechanism.scm, mechanism.image_shape
 
-    def abduct(self, x: Tensor, a: Tensor) -> State:
-        z = self.mechanism.abduct(x, a)
-        return z, x - self.mechanism.decode(z, a)
+    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> Kept:
+        z = self.mechanism.abduct(x, a, noise)
+        return Kept(z, x, a, self.mechanism.decode(z, a))
 
-    def decode(self, z: State, a: Tensor) -> Tensor:
-        inner, residual = z
-        return (self.mechanism.decode(inner, a) + residual).clamp(0, 1)
+    def decode(self, z: Kept, a: Tensor) -> Tensor:
+        same = (a == z.a).all(dim=1)
+        if same.all():  # nothing is asked: the images themselves, to the bit and without drawing them
+            return z.x
+        images = (self.mechanism.decode(z.z, a) + (z.x - z.x_r)).clamp(0, 1)
+        return torch.where(same[:, None, None, None], z.x, images)
 
-    def prior(self, rows: int) -> State:
-        return self.mechanism.prior(rows), self.scm.schema.low.new_zeros(rows, *self.image_shape)
+    def own_reconstruction(self, z: Kept, a: Tensor) -> Tensor:
+        return z.x_r if torch.equal(a, z.a) else self.mechanism.decode(z.z, a)
+
+    def prior(self, a: Tensor, noise: Noise | None = None) -> Kept:
+        z = self.mechanism.prior(a, noise)
+        x = self.mechanism.decode(z, a)
+        return Kept(z, x, a, x)  # nobody has seen the image: nothing is lost

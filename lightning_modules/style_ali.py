@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from cfgen.counterfactual import State
-from cfgen.errors import UserError
+from cfgen.contracts import Noise, State
 from cfgen.networks import StyleGenerator
 from lightning_modules.cond_ali import CondALI
 
@@ -33,10 +31,12 @@ class StyleALI(CondALI):
         mapping_layers: how many dense layers lead from (z, a) to the styles.
         mapping_rate: multiplies the learning rate of those layers.
         generator_rate: multiplies the learning rate of all of G.
-        options: those of CondALI, but for `modulated`: here the attributes reach every layer as styles.
+        generator: always `style`, in which the attributes reach every layer as styles.
+        options: the others of CondALI.
     """
 
     noise: Tensor
+    generators: ClassVar[Mapping[str, Callable[..., nn.Module]]] = {"style": StyleGenerator}
 
     def __init__(
         self,
@@ -45,28 +45,28 @@ class StyleALI(CondALI):
         mapping_layers: int = 8,
         mapping_rate: float = 0.01,
         generator_rate: float = 1.0,
+        generator: str = "style",
         **options: Any,
     ) -> None:
-        if options.get("modulated"):
-            raise UserError("modulated is CondALI's: StyleALI's attributes reach every layer as styles already")
-        self.style_generator = partial(StyleGenerator, mapping_layers=mapping_layers, mapping_rate=mapping_rate)
-        super().__init__(scm, image_shape, **options)
+        self.style = {"mapping_layers": mapping_layers, "mapping_rate": mapping_rate}
+        super().__init__(scm, image_shape, generator=generator, **options)
         self.rates[self.G] = generator_rate
 
-    def make_generator(self, width: float) -> nn.Module:
-        generator = self.style_generator(self.image_shape, self.scm.schema.size, self.latent_dim, width)
+    def make_generator(self, name: str, width: float) -> nn.Module:
+        sizes = (self.image_shape, self.scm.schema.size, self.latent_dim, width)
+        generator = self.generators[name](*sizes, **self.style)
         fixed = torch.randn(1, generator.noise_size, generator=torch.Generator().manual_seed(0))
         self.register_buffer("noise", fixed, persistent=False)
         return generator
 
-    def prior(self, rows: int) -> State:
-        return super().prior(rows), self.gaussian(rows, self.noise.shape[1])
+    def prior(self, a: Tensor, noise: Noise | None = None) -> State:
+        return super().prior(a, noise), self.gaussian(len(a), self.noise.shape[1], noise=noise)
 
     def latent(self, state: State) -> Tensor:
         return state[0]
 
-    def abduct(self, x: Tensor, a: Tensor) -> State:
-        return super().abduct(x, a), self.noise.to(x.dtype).expand(len(x), -1)
+    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> State:
+        return super().abduct(x, a, noise), self.noise.to(x.dtype).expand(len(x), -1)
 
     def decode(self, z: State, a: Tensor) -> Tensor:
         latent, noise = z

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.errors import UserError
-from cfgen.networks import MovingAverage
+from cfgen.networks import moving_average
 from lightning_modules.decay import cosine_schedule
 from lightning_modules.image_mechanism import ImageMechanismModule
 
@@ -78,7 +79,7 @@ class TwoOptimisers(ImageMechanismModule):
         if last:
             optimiser.step()
             for name, average in self.averages.items():
-                average.update(getattr(self, name))  # type: ignore[operator]
+                average.update_parameters(getattr(self, name))  # type: ignore[operator]
         else:
             # what optimiser.step() does (mixed precision included), except that the Trainer does not count it
             self.trainer.strategy.optimizer_step(optimiser.optimizer, lambda: None)
@@ -86,7 +87,14 @@ class TwoOptimisers(ImageMechanismModule):
     def keep_average(self, *names: str) -> None:
         """Keeps a moving average of these networks, for `averaged`, if `ema_decay` asks for one."""
         if self.ema_decay:
-            self.averages.update({name: MovingAverage(getattr(self, name), self.ema_decay) for name in names})
+            self.averages.update({name: moving_average(getattr(self, name), self.ema_decay) for name in names})
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *arguments: Any, **options: Any) -> Any:
+        """Also what was saved when averages were kept under other names."""
+        renamed = {
+            re.sub(r"^(averages\.\w+\.)(?:network|updates)\b", new_name, name): value for name, value in state_dict.items()
+        }
+        return super().load_state_dict(renamed, *arguments, **options)
 
     def averaged(self, name: str) -> nn.Module:
         """The network to use: itself in training, its moving average (where one is kept) in evaluation."""
@@ -116,3 +124,7 @@ class TwoOptimisers(ImageMechanismModule):
                 f"torch.compile of a whole {type(self).__name__} cannot follow two optimisers in one step: compile its "
                 "networks instead, e.g. model.G.compile() and model.E.compile(), before fitting"
             )
+
+
+def new_name(match: re.Match[str]) -> str:
+    return match[1] + ("module" if match[0].endswith("network") else "n_averaged")

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torchmetrics.image.fid import FrechetInceptionDistance
 
 from cfgen.attributes import Columns
-from cfgen.counterfactual import ImageMechanism, State, as_unit_float
+from cfgen.contracts import CausalImageMechanism
+from cfgen.counterfactual import Swept, as_unit_float, asked_of, sweep
 from cfgen.errors import UserError
-from cfgen.scm import AttributeSCM
 
-__all__ = ["FID", "do_name", "fids"]
+__all__ = ["FID", "fids", "intervention_name"]
 
-# images: on a CPU, half the time an image of batches of 100; noise is drawn and work shared in this unit, so that no value
-# depends on the number of processes
-AT_ONCE = 20
-
-
-class GeneratingMechanism(ImageMechanism, Protocol):
-    """An image mechanism whose exogenous state can also be drawn."""
-
-    def prior(self, rows: int) -> State: ...
+AT_ONCE = 20  # images: on a CPU, half the time an image of batches of 100
 
 
 class FID(FrechetInceptionDistance):
@@ -69,48 +60,38 @@ class FID(FrechetInceptionDistance):
 @torch.inference_mode()
 def fids(
     metric: FID,
-    mechanism: GeneratingMechanism,
-    scm: AttributeSCM,
+    mechanism: CausalImageMechanism,
     x: Tensor,
     columns: Columns,
     interventions: Sequence[Mapping[str, Any]] = (),
     seed: int = 0,
     share: tuple[int, int] = (0, 1),
+    advance: Callable[[int], None] = lambda images: None,
 ) -> dict[str, Tensor]:
     """FID against the images x of `generated` ones, z from the prior and a from x's, and of x's counterfactuals by `do`.
 
     An image that has the values asked for already would come back as its reconstruction: counterfactuals are of the
-    others alone.  The features of x are computed unless the metric has them.  With `share` (i, n) every n-th batch from
+    others alone.  The features of x are computed unless the metric has them.  With `share` (i, n) every n-th image from
     the i-th is this process's work; the values do not depend on it.
     """
-    device = scm.schema.low.device
-    a = scm.schema.encode({name: column.to(device) for name, column in columns.items()})
     every = torch.arange(len(x))
-    if metric.real_features_num_samples == 0:
-        for rows in _shared(every, seed, share, device):
-            metric.update(x[rows], real=True)
-    generated = (mechanism.decode(mechanism.prior(len(rows)), a[rows]) for rows in _shared(every, seed, share, device))
-    values = {"generated": metric.distance_of(generated)}
-    for do in interventions:
-        a_c = scm.counterfactual_vector(a, do, torch.Generator(device).manual_seed(seed))
-        changed = (a_c != a).any(dim=1).nonzero()[:, 0].cpu()
-        counterfactuals = (
-            mechanism.decode(mechanism.abduct(as_unit_float(x[rows]).to(device), a[rows]), a_c[rows])
-            for rows in _shared(changed, seed, share, device)
+    asked = {intervention_name(do): asked_of(mechanism, columns, do, seed, changed_only=True) for do in interventions}
+
+    def batches(numbers: Tensor) -> Iterator[Swept]:
+        return sweep(
+            mechanism, x, columns, asked, seed=seed, batch_size=AT_ONCE, share=share, only=numbers, advance=advance
         )
-        values[do_name(do)] = metric.distance_of(counterfactuals)
+
+    if metric.real_features_num_samples == 0:
+        for rows in every[share[0] :: share[1]].split(AT_ONCE):
+            metric.update(x[rows], real=True)
+    generated = (mechanism.decode(mechanism.prior(batch.a, batch.noise()), batch.a) for batch in batches(every))
+    values = {"generated": metric.distance_of(generated)}
+    for name, question in asked.items():
+        values[name] = metric.distance_of(batch.x_c(name) for batch in batches(question.of.nonzero()[:, 0]))
     return values
 
 
-def do_name(do: Mapping[str, Any]) -> str:
+def intervention_name(do: Mapping[str, Any]) -> str:
+    """`do(Bangs=1,Young=0)`."""
     return f"do({','.join(f'{name}={value}' for name, value in do.items())})"
-
-
-def _shared(rows: Tensor, seed: int, share: tuple[int, int], device: torch.device) -> Iterator[Tensor]:
-    """This process's batches of rows; what is drawn while one is handled depends on the seed and the batch alone."""
-    for number, batch in enumerate(rows.split(AT_ONCE)):
-        if number % share[1] != share[0]:
-            continue
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
-            yield batch

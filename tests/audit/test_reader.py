@@ -9,7 +9,7 @@ from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.run import Audit, Images, Plan
 from cfgen.counterfactual import as_unit_float
 from cfgen.runs.loading import load, load_reader
-from lightning_modules import AttributeReader
+from lightning_modules import Predictor
 from tests.audit.shifting import options, rows
 
 
@@ -17,7 +17,7 @@ from tests.audit.shifting import options, rows
 def reader(data, tmp_path_factory):
     """Untrained, so that it is often wrong, with thresholds in the middle of what it says of real images."""
     torch.manual_seed(0)
-    module = AttributeReader(data.scm_spec, data.image_shape, width=0.05).eval()
+    module = Predictor(data.scm_spec, data.image_shape, width=0.05).eval()
     with torch.no_grad():
         said = module(as_unit_float(data.images("test")))
         list(module.parameters())[-1].sub_(said.median(dim=0).values.reshape(list(module.parameters())[-1].shape))
@@ -72,8 +72,8 @@ def test_a_reader_that_cannot_judge_is_refused(run, data, here, capsys):
     spec = data.scm_spec | {
         "attributes": {"Hat": {"kind": "binary"}, "Bangs": {"kind": "continuous", "low": 0, "high": 1}}
     }
-    other = AttributeReader(spec | {"edges": []}, data.image_shape, width=0.05)
-    small = AttributeReader(data.scm_spec, (1, 28, 28), width=0.05)
+    other = Predictor(spec | {"edges": []}, data.image_shape, width=0.05)
+    small = Predictor(data.scm_spec, (1, 28, 28), width=0.05)
     for module, message in (
         (other, "decides Hat: it can judge no --do of these"),
         (small, "--reader sees images of shape (1, 28, 28), and the generator makes images of shape (3, 64, 64)"),
@@ -83,7 +83,7 @@ def test_a_reader_that_cannot_judge_is_refused(run, data, here, capsys):
         assert audit.main(options(run, "--reader", str(saved(module, folder)), "--images", "5", do=["Bangs=1"])) == 2
         assert message in capsys.readouterr().err
     assert audit.main(options(run, "--reader", str(run), "--images", "5", do=["Bangs=1"])) == 2
-    assert "a AttributeReader is needed here" in capsys.readouterr().err
+    assert "a Predictor is needed here" in capsys.readouterr().err
 
 
 def test_continuous_attributes_are_left_out(tiny_run, here):
@@ -93,7 +93,7 @@ def test_continuous_attributes_are_left_out(tiny_run, here):
     digits = run_data(tiny_run)
     digits.setup()
     module = load(tiny_run).module
-    eyes = AttributeReader(digits.scm_spec, digits.image_shape, width=0.1).eval()
+    eyes = Predictor(digits.scm_spec, digits.image_shape, width=0.1).eval()
     eyes.schema.fit_ranges(digits.train_columns)
     plan = Plan({"both": {"thickness": 3, "label": 7}, "thick": {"thickness": 3}})
     images = Images(digits.images("test")[:20], {k: v[:20] for k, v in digits.columns("test").items()}, "test")

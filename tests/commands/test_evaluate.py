@@ -51,7 +51,7 @@ def judge(tmp_path_factory, small):
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory, small):
     """A predictor of all attributes."""
-    return trained("morphomnist_reader", tmp_path_factory.mktemp("reader"), *small, "--model.width", "0.1")
+    return trained("morphomnist_predictor", tmp_path_factory.mktemp("reader"), *small, "--model.width", "0.1")
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_refusals(run, faces, tmp_path, capsys):
     cases = {
         ("--classifier", str(run)): "but a Classifier is needed",
         ("--classifier", str(faces / "faces_classifier")): "sees images of shape (3, 64, 64)",
-        ("--predictor", str(run)): "but a AttributeReader is needed",
+        ("--predictor", str(run)): "but a Predictor is needed",
         (str(run),): "is given twice",
         ("--out", str(tmp_path / "new")): "--out is for the comparison of several runs",
         ("--device", "abacus"): "--device abacus cannot be used here",

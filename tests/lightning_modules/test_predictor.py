@@ -1,4 +1,4 @@
-"""AttributeReader: learns what can be read, speaks in real units, and is whole in its checkpoint."""
+"""Predictor: learns what can be read, speaks in real units, and is whole in its checkpoint."""
 
 import pytest
 import pytorch_lightning as pl
@@ -9,7 +9,7 @@ from cfgen.attributes import Schema
 from cfgen.batch import Batch
 from cfgen.errors import UserError
 from cfgen.runs.loading import load, load_reader
-from lightning_modules import AttributeReader
+from lightning_modules import Predictor
 from tests.quiet_trainer import quiet_trainer
 
 SCM = {
@@ -59,7 +59,7 @@ def data() -> Readable:
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
     pl.seed_everything(0, verbose=False)
-    reader = AttributeReader(SCM, (1, 28, 28), width=0.25, lr=2e-3, lr_decay=True)
+    reader = Predictor(SCM, (1, 28, 28), width=0.25, lr=2e-3, lr_decay=True)
     path = tmp_path_factory.mktemp("reader") / "last.ckpt"
     trainer = quiet_trainer(path.parent, max_epochs=6)
     trainer.fit(reader, datamodule=data)
@@ -87,7 +87,7 @@ def test_it_learns_what_can_be_read_and_says_it_in_real_units(data, trained):
 
 def test_outputs_are_values_and_logits(data):
     """Decided by hand: a scaled value may leave [0, 1], a binary logit is cut at 0, the largest logit names the value."""
-    reader = AttributeReader(SCM, (1, 28, 28), width=0.1)
+    reader = Predictor(SCM, (1, 28, 28), width=0.1)
     reader.schema.fit_ranges({**data.train_columns, "brightness": torch.tensor([-20.0, 60.0])})
     read = reader.decide(
         torch.tensor([[1.5, 0.1, -3.0, -1.0, -2.0], [0.5, -0.1, 9.0, 0.0, 0.0], [0.0, 7.0, 0.0, 0.0, 4.0]])
@@ -111,10 +111,10 @@ def test_a_loaded_reader_is_the_same_and_needs_no_data(data, trained):
 
 
 def test_refusals(trained, data, tmp_path):
-    with pytest.raises(UserError, match="AttributeReader, but a ImageMechanismModule is needed"):
+    with pytest.raises(UserError, match="Predictor, but a ImageMechanismModule is needed"):
         load(trained[1])
     with pytest.raises(UserError, match="not for image_shape=\\[1, 30, 30\\]"):
-        AttributeReader(SCM, (1, 30, 30))
+        Predictor(SCM, (1, 30, 30))
     endless = quiet_trainer(tmp_path, max_epochs=-1)
     with pytest.raises(UserError, match="lr_decay needs a known end"):
-        endless.fit(AttributeReader(SCM, (1, 28, 28), width=0.1, lr_decay=True), datamodule=data)
+        endless.fit(Predictor(SCM, (1, 28, 28), width=0.1, lr_decay=True), datamodule=data)

@@ -1,4 +1,4 @@
-"""AttributeReader: reads all attributes of an image, to judge counterfactuals it had no part in training."""
+"""Predictor: reads all attributes of an image, to judge counterfactuals it had no part in making."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from cfgen.checkpoints import class_path
 from cfgen.networks import AttributePredictor, tables_for
 from lightning_modules.decay import decaying
 
-__all__ = ["AttributeReader"]
+__all__ = ["Predictor"]
 
 
-class AttributeReader(pl.LightningModule):
+class Predictor(pl.LightningModule):
     """One output for each entry of a: the scaled value of a continuous attribute, a logit for the others.
 
     Trained on real images alone.  Effectiveness measured with it is that of Monteiro et al. (2023), "Measuring axiomatic
