@@ -11,10 +11,11 @@ import time
 import torch
 
 from cfgen.audit.classifiers.external import ExternalClassifier
-from cfgen.audit.command import quiet_trainer
+from cfgen.audit.plan import Plan
 from cfgen.audit.results import EVERYONE, findings
-from cfgen.audit.run import Audit, Images, Plan, chosen_states
+from cfgen.audit.run import Images, compute_scores
 from cfgen.audit.transformations import brighten, horizontal_flip
+from cfgen.contracts import rows
 from datamodules import Faces
 from lightning_modules import Classifier, CondALI
 
@@ -29,12 +30,12 @@ def bare(mechanism, classifier, batches) -> None:
         for images in (x, x_r, horizontal_flip(x_r), brighten(x_r)):
             classifier(images)
         for changed, a_c in vectors:
-            classifier(mechanism.decode(chosen_states(z, changed), a_c))
+            classifier(mechanism.decode(rows(z, changed), a_c))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--images", type=int, default=1000, help="how many images")
     parser.add_argument("--batch_size", type=int, default=100)
     parser.add_argument("--width", type=float, default=0.25)
     parser.add_argument("--repeats", type=int, default=3)
@@ -51,16 +52,15 @@ def main() -> None:
 
     a = mechanism.scm.schema.encode(columns)
     batches = []
-    for rows in torch.arange(options.images).split(options.batch_size):
-        vectors = [mechanism.scm.counterfactual_vector(a[rows], do) for do in DO]
-        moved = [(vector != a[rows]).any(dim=1) for vector in vectors]
+    for part in torch.arange(options.images).split(options.batch_size):
+        vectors = [mechanism.scm.counterfactual_vector(a[part], do) for do in DO]
+        moved = [(vector != a[part]).any(dim=1) for vector in vectors]
         pairs = [(changed, vector[changed]) for changed, vector in zip(moved, vectors, strict=True)]
-        batches.append((x[rows].float() / 255, a[rows], pairs))
+        batches.append((x[part].float() / 255, a[part], pairs))
 
     def audit() -> None:
-        auditor = Audit(mechanism, ExternalClassifier(classifier), Images(x, columns, "test"), plan)
-        quiet_trainer("cpu", "1").predict(auditor, return_predictions=False)
-        findings(auditor.scores, columns, plan, {EVERYONE: torch.ones(options.images, dtype=torch.bool)})
+        scores = compute_scores(mechanism, ExternalClassifier(classifier), Images(x, columns, "test"), plan)
+        findings(scores, columns, plan, {EVERYONE: torch.ones(options.images, dtype=torch.bool)})
 
     bare(mechanism, classifier, batches[:1])
     seconds: dict[str, list[float]] = {"bare forward passes": [], "audit": []}

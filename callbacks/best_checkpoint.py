@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import ModelCheckpoint
 
 __all__ = ["BestCheckpoint"]
-
-# before the first validation there is nothing to be best by; `last.ckpt` is kept all the same
-warnings.filterwarnings("ignore", message=".*could not find the monitored key.*")
 
 
 class BestCheckpoint(ModelCheckpoint):

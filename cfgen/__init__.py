@@ -1,19 +1,30 @@
-"""cfgen: counterfactual images from a causal graph (ImageCFGen), in PyTorch Lightning."""
+"""cfgen: counterfactual images from a causal graph (ImageCFGen), in PyTorch Lightning.
+
+>>> import cfgen
+>>> model = cfgen.load("morphomnist-csali")  # comes with cfgen; or a run, a checkpoint, an exported folder
+>>> x, a = model.examples()
+>>> model.counterfactual(x, a, do={"thickness": 3.0}).images.shape
+torch.Size([16, 1, 28, 28])
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cfgen.runs.loading import CounterfactualModel
+    from cfgen.api import CounterfactualModel, compare, load, train
 
-__all__ = ["load"]
+__all__ = ["CounterfactualModel", "compare", "load", "train"]
 
 
-def load(what: str | Path, device: str = "cpu") -> CounterfactualModel:
-    """A trained model from a run folder, a checkpoint file or an exported folder."""
-    # imported only when called: importing cfgen.morpho or cfgen.scm alone stays light
-    from cfgen.runs.loading import load as load_model
+def __getattr__(name: str) -> Any:
+    """The public names, imported when they are asked for: `import cfgen` and `cfgen --help` stay light."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cfgen import api
 
-    return load_model(what, device)
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

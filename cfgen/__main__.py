@@ -8,23 +8,23 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from cfgen.attributes import unknown_name
+from cfgen.errors import unknown_name
 
 COMMANDS = {
-    "fit": "train a model from a config",
-    "data": "prepare a data set ahead of training, with a contact sheet",
-    "evaluate": "score a trained run on its test split",
-    "export": "a trained run as a small folder to give away, with a model card",
-    "generate": "counterfactual images from a trained run",
-    "audit": "bias of an image classifier, from counterfactual images, as a report",
-    "quickstart": "train a small model on embedded digits and show its counterfactuals",
+    "fit": "train a model or a classifier from a config",
+    "data": "prepare a data set ahead of training, and draw what is in it",
+    "generate": "draw counterfactual images with a trained model",
+    "evaluate": "score trained models on their test split, and compare them",
+    "audit": "measure the bias of an image classifier, as a report",
+    "export": "write a trained model as a small folder to give away, with a model card",
+    "quickstart": "train a small model on digits that come with cfgen, and show its counterfactuals",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
-        print("usage: cfgen COMMAND [options]      cfgen COMMAND --help says more\n")
+        print("usage: cfgen COMMAND [options]      `cfgen COMMAND --help` shows the options of a command\n")
         for name, purpose in COMMANDS.items():
             print(f"  {name:12s} {purpose}")
         return 0 if words else 2
@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {unknown_name('command', words[0], COMMANDS)}", file=sys.stderr)
         return 2
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # classes of one's own are found where `python -m` finds them
+        # classes of one's own are found in the working directory; last, so that a file there replaces no package
+        sys.path.append(os.getcwd())
     # the module is loaded only now: each command brings heavy packages of its own
     return int(importlib.import_module(f"cfgen.{words[0]}").main(words[1:]))
 

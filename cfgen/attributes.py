@@ -7,7 +7,6 @@ position among `values` for a categorical one.  The model vector has one entry f
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cfgen.errors import unknown_name
+
 __all__ = ["Attribute", "Binary", "Categorical", "Columns", "Continuous", "Schema", "unknown_name"]
 
 Columns = Mapping[str, Tensor]
-
-
-def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
-    """One line that says which name is unknown, which is nearest and which exist."""
-    names = sorted(valid)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"unknown {kind} {name!r}.{hint} Valid: {', '.join(names) or '(none)'}"
 
 
 @dataclass(frozen=True)
@@ -93,6 +86,13 @@ class Schema(nn.Module):
     """Named attributes and the conversion between real units and the model vector `a`, both ways and vectorised.
 
     The ranges of continuous attributes are buffers: they travel in the state dict of the model that uses them.
+
+    >>> schema = Schema({"thickness": Continuous(1, 5), "label": Categorical((3, 7))})
+    >>> a = schema.encode({"thickness": torch.tensor([2.0]), "label": torch.tensor([1])})  # a position: 7
+    >>> a
+    tensor([[0.2500, 0.0000, 1.0000]])
+    >>> schema.decode(a)
+    {'thickness': tensor([2.]), 'label': tensor([1.])}
     """
 
     low: Tensor
@@ -218,7 +218,11 @@ class Schema(nn.Module):
         return columns
 
     def check_do(self, do: Mapping[str, Any], rows: int | None = None) -> dict[str, Tensor]:
-        """The values of an intervention as columns (0-d for a scalar); refuses unknown names and values out of range."""
+        """The values of an intervention as columns (0-d for a scalar); refuses unknown names and values out of range.
+
+        >>> Schema({"label": Categorical((3, 7))}).check_do({"label": 7})
+        {'label': tensor(1.)}
+        """
         return {name: self._check_value(name, value, rows, f"do({name})") for name, value in do.items()}
 
     def check_given(self, given: Mapping[str, Any], rows: int) -> dict[str, Tensor]:

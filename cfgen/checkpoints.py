@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from textwrap import shorten
@@ -26,6 +26,7 @@ __all__ = [
     "best_checkpoint",
     "built",
     "class_path",
+    "earlier_runs",
     "found_class",
     "load_module",
     "located",
@@ -66,6 +67,11 @@ def found_class(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+def earlier_runs(class_path: str) -> Sequence[str]:
+    """The arguments of a module's class that name earlier runs, as its `earlier_runs` says."""
+    return getattr(found_class(class_path), "earlier_runs", ())
+
+
 def spec_of(module: pl.LightningModule) -> dict[str, Any]:
     """A module without its weights, as plain values: what a checkpoint needs of a module inside its module."""
     return {"class_path": class_path(module), "init_args": dict(module.hparams)}
@@ -93,7 +99,7 @@ def located(what: str | Path) -> Path:
         return PACKAGED / what
     runs = sorted(str(run) for run in Path("runs").glob("*") if run.is_dir())
     raise UserError(
-        f"no run, checkpoint or exported model at {what} (runs here: {', '.join(runs) or 'none'}), and "
+        f"there is no run, checkpoint or exported model at {what} (runs here: {', '.join(runs) or 'none'}), and "
         f"{unknown_name('packaged model', str(what), names)}"
     )
 

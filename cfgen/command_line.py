@@ -77,12 +77,15 @@ class CommandParser(ArgumentParser):
         if match := re.search(r"arguments are required: (.+)", message):
             missing = match[1].split(", ")
             metavars = {action.dest: action.metavar for action in self._actions if not action.option_strings}
-            told = ", ".join(str(metavars.get(name) or f"--{name}") for name in missing)
-            return UserError(f"{told} is missing; `{self.prog} --help` shows what it is for")
+            text = ", ".join(str(metavars.get(name) or f"--{name}") for name in missing)
+            return UserError(f"{text} {'is' if len(missing) == 1 else 'are'} missing; `{self.prog} --help` explains the options")
         if match := re.search(r'Parser key "(\w+)":(.*)', message, re.DOTALL):
             return UserError(_wrong_value(match[2]), argument=match[1])
         if match := re.search(r"argument (\S+?)(?:/\S+)?: (.*)", message, re.DOTALL):
-            return UserError(" ".join(match[2].split()), argument=match[1].lstrip("-"))
+            text = " ".join(match[2].split())
+            if choice := re.fullmatch(r"invalid choice: (.+) \(choose from (.+)\)", text):
+                text = f"expected one of {choice[2].replace(chr(39), '')}, not {choice[1]}"
+            return UserError(text, argument=match[1].lstrip("-"))
         return UserError(" ".join(message.split()))
 
 
@@ -98,9 +101,9 @@ def unknown_option(name: str, valid: Collection[str]) -> str:
     return f"there is no option {name}.{hint} Valid: {', '.join(sorted(valid))}"
 
 
-def _wrong_value(told: str) -> str:
+def _wrong_value(text: str) -> str:
     """What jsonargparse says of a value, in a line."""
-    text = " ".join(told.split())
+    text = " ".join(text.split())
     kinds = {"PositiveInt": "a whole number of 1 or more", "NonNegativeInt": "a whole number of 0 or more"}
     kinds |= {"OpenUnitInterval": "a number between 0 and 1", "PositiveFloat": "a number above 0"}
     given = re.search(r"(?:Given value|Got value): (.+?)(?: Given value type.*)?$", text) or re.search(

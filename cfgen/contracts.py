@@ -187,6 +187,12 @@ def measured_names(data: object, schema: Schema) -> list[str]:
     """The continuous attributes of a model that its data can measure on an image; none where the data measures nothing.
 
     Goes by what the data says it measures, never by what an attribute is called.
+
+    >>> class Digits:
+    ...     measurable = ["slant"]
+    ...     def measure(self, images, names): ...
+    >>> measured_names(Digits(), Schema({"slant": {"kind": "continuous"}, "height": {"kind": "continuous"}}))
+    ['slant']
     """
     known = data.measurable if isinstance(data, MeasuresImages) else ()
     return [name for name in schema.continuous if name in known]

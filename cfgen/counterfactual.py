@@ -141,7 +141,11 @@ class Swept:
 
 
 def spread(values: Tensor, of: Tensor) -> Tensor:
-    """Values of chosen images, (number chosen, ...), at their places among all of a mask, with NaN between."""
+    """Values of chosen images, (number chosen, ...), at their places among all of a mask, with NaN between.
+
+    >>> spread(torch.tensor([1.0, 2.0]), torch.tensor([True, False, True]))
+    tensor([1., nan, 2.])
+    """
     whole = torch.full((len(of), *values.shape[1:]), torch.nan, device=values.device)
     whole[of.to(values.device)] = values.float()
     return whole
@@ -166,12 +170,23 @@ def sweep(
     depends on the seed and its number alone: neither on `batch_size`, nor on `share` (i, n), with which every n-th image from
     the i-th is this process's, nor on `only`, the numbers of the images to look at.  Memory is bounded by a batch.
     `advance` is told how many images are done, with an estimate of those of other processes.
+
+    >>> class Brightness:  # x = z + a
+    ...     def abduct(self, x, a, noise=None): return x - a[:, :, None, None]
+    ...     def decode(self, z, a): return z + a[:, :, None, None]
+    >>> from cfgen.scm import AttributeSCM
+    >>> mechanism, columns = Brightness(), {"light": torch.tensor([0.0, 0.25, 0.5])}
+    >>> mechanism.scm = AttributeSCM({"light": {"kind": "continuous", "low": 0, "high": 1}}).fit(columns)
+    >>> asked = {"lit": asked_of(mechanism, columns, {"light": 1.0})}
+    >>> [batch.x_c("lit").flatten().tolist() for batch in sweep(mechanism, torch.zeros(3, 1, 1, 1), columns, asked, batch_size=2)]
+    [[1.0, 0.75], [0.5]]
     """
     schema = mechanism.scm.schema
     device = schema.low.device
     a = schema.encode({name: columns[name].to(device) for name in schema.names})
     numbers = torch.arange(len(x)) if only is None else only.cpu()
-    for batch in numbers[share[0] :: share[1]].split(batch_size):
+    mine = numbers[share[0] :: share[1]]
+    for batch in mine.split(batch_size) if len(mine) else ():  # of nothing, split makes one empty batch
         images = as_unit_float(x[batch].to(device)).to(a.dtype)
         yield Swept(mechanism, batch, images, a[batch.to(device)], seed, asked or {})
         advance(len(batch) * share[1])

@@ -1,8 +1,11 @@
-"""The exceptions that a command turns into a line of text."""
+"""The exceptions that a command turns into a line of text, and what they say of unknown names."""
 
 from __future__ import annotations
 
-__all__ = ["UnfitRun", "UserError"]
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["UnfitRun", "UserError", "unknown_name"]
 
 
 class UserError(Exception):
@@ -22,3 +25,15 @@ class UserError(Exception):
 
 class UnfitRun(UserError):
     """An earlier run, named by a module's argument, that does not fit the data."""
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
+    """One line that says which name is unknown, which is nearest and which exist.
+
+    >>> unknown_name("split", "tset", ["train", "val", "test"])
+    "unknown split 'tset'. Did you mean 'test'? Valid: test, train, val"
+    """
+    names = sorted(valid)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"unknown {kind} {name!r}.{hint} Valid: {', '.join(names) or '(none)'}"

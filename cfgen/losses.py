@@ -17,6 +17,9 @@ def ali_d(real: Tensor, fake: Tensor) -> Tensor:
     """Eq. 2 for D, to minimise: -E[log D(x, E(x,a), a)] - E[log(1 - D(G(z,a), z, a))].
 
     `real` are the logits of (x, E(x,a), a) and `fake` those of (G(z,a), z, a).
+
+    >>> ali_d(torch.zeros(4), torch.zeros(4))  # log 4: D has no idea
+    tensor(1.3863)
     """
     return F.softplus(-real).mean() + F.softplus(fake).mean()  # -log sigmoid(s) = softplus(-s)
 
@@ -54,5 +57,9 @@ def attributes(predicted: Tensor, a: Tensor, schema: Schema) -> Tensor:
 
 
 def distance(one: Tensor, other: Tensor, power: float) -> Tensor:
-    """L_x and L_z of the cyclic cost: the mean of |one - other|^power; 2 gives the mean squared error, 1 the absolute one."""
+    """L_x and L_z of the cyclic cost: the mean of |one - other|^power; 2 gives the mean squared error, 1 the absolute one.
+
+    >>> distance(torch.zeros(2), torch.tensor([1.0, 3.0]), power=2)
+    tensor(5.)
+    """
     return (one - other).abs().pow(power).mean()

@@ -19,6 +19,11 @@ class Processes:
 
     `accelerator` and `devices` are Lightning's.  By default there is one process on the CPU, which needs nothing started;
     `launch` starts the others, each of which runs the whole command and comes to the same call.
+
+    >>> processes = Processes()
+    >>> processes.launch()
+    >>> processes.share, processes.first
+    ((0, 1), True)
     """
 
     def __init__(self, accelerator: str = "cpu", devices: int | str = 1) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.utilities.warnings import PossibleUserWarning
 from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
@@ -21,9 +22,6 @@ from cfgen.errors import UserError
 from cfgen.scm.graph import CausalGraph
 
 __all__ = ["AttributeDataModule", "Split"]
-
-# Workers would only copy what is in memory already; Lightning cannot know that.
-warnings.filterwarnings("ignore", message=".*does not have many workers", category=UserWarning)
 
 
 @dataclass(frozen=True)
@@ -232,6 +230,8 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
             raise UserError(
                 f"batch_size {self.batch_size} on {devices} device(s) is more than the {len(rows)} training images"
             )
+        # Workers would only copy what is in memory already.  Lightning, which cannot know that, looks at the loader after this.
+        warnings.filterwarnings("ignore", message=".*does not have many workers", category=PossibleUserWarning)
         # A DistributedSampler even on one device: Lightning leaves it as it is and tells it the epoch.
         sampler: DistributedSampler[Batch] = DistributedSampler(
             rows, devices, rank, shuffle=train, seed=self.seed, drop_last=train

@@ -12,6 +12,7 @@ from cfgen.batch import Batch
 from cfgen.checkpoints import module_of, spec_of
 from cfgen.errors import UnfitRun, UserError
 from lightning_modules.classifier import Classifier
+from lightning_modules.frozen import expect_evaluation_mode
 from lightning_modules.image_mechanism import ImageMechanismModule
 from lightning_modules.residual_kept import ResidualKept
 
@@ -120,6 +121,7 @@ class CFClassifier(Classifier):
         if self.mechanism is None:
             raise UserError("this CFClassifier was loaded for prediction: give it a mechanism to train it further")
         self.place_mechanism()
+        expect_evaluation_mode()
 
     def on_validation_start(self) -> None:
         self.place_mechanism()

@@ -14,6 +14,7 @@ from cfgen.checkpoints import module_of, spec_of
 from cfgen.contracts import Noise, State
 from lightning_modules.cond_ali import CondALI
 from lightning_modules.decay import decaying
+from lightning_modules.frozen import expect_evaluation_mode
 from lightning_modules.image_mechanism import ImageMechanismModule
 
 __all__ = ["CyclicEncoder"]
@@ -71,6 +72,10 @@ class CyclicEncoder(ImageMechanismModule):
         super().train(mode)
         self.ali.eval()
         return self
+
+    def on_fit_start(self) -> None:
+        super().on_fit_start()
+        expect_evaluation_mode()
 
     def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> State:
         return self.ali.abduct(x, a, noise)

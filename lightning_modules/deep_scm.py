@@ -22,8 +22,6 @@ from lightning_modules.image_mechanism import ImageMechanismModule
 
 __all__ = ["DeepSCM"]
 
-pyro.settings.set(module_local_params=True)  # networks belong to their module, not to Pyro's global store
-
 DECODED_AT_ONCE = 256  # images: bounds the memory of many particles, and more at once is no faster
 
 

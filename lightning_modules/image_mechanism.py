@@ -67,7 +67,7 @@ class ImageMechanismModule(pl.LightningModule, ABC):
     def gaussian(self, *shape: int, noise: Noise | None = None) -> Tensor:
         """N(0, 1) on the module's device, in its precision; with `noise`, each row's own numbers."""
         drawn = torch.randn(shape, device=self.device) if noise is None else noise.normal(*shape[1:])
-        return drawn.to(device=self.device, dtype=self.dtype)
+        return drawn.to(self.device).to(self.dtype)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["class_path"] = class_path(self)  # so that a checkpoint alone says what it is of
@@ -88,7 +88,9 @@ class ImageMechanismModule(pl.LightningModule, ABC):
         """Refuses this module, loaded from the earlier `run` that an `argument` names, for other images or attributes."""
         if self.image_shape != tuple(image_shape):
             theirs, ours = ("x".join(map(str, shape)) for shape in (self.image_shape, image_shape))
-            raise UnfitRun(f"{run} makes images of {theirs} (channels, height, width), and the data has {ours}", argument)
+            raise UnfitRun(
+                f"{run} makes images of {theirs} (channels, height, width), and the data has {ours}", argument
+            )
         theirs_scm = self.hparams["scm"]
         if theirs_scm != scm:
             differing = sorted(set(theirs_scm["attributes"]) ^ set(scm["attributes"]))

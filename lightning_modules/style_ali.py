@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.contracts import Noise, State
+from cfgen.errors import UserError
 from cfgen.networks import StyleGenerator
 from lightning_modules.cond_ali import CondALI
 
@@ -48,13 +49,15 @@ class StyleALI(CondALI):
         generator: str = "style",
         **options: Any,
     ) -> None:
+        if options.get("modulated"):
+            raise UserError("this is CondALI's: StyleALI's attributes reach every layer as styles already", "modulated")
         self.style = {"mapping_layers": mapping_layers, "mapping_rate": mapping_rate}
         super().__init__(scm, image_shape, generator=generator, **options)
         self.rates[self.G] = generator_rate
 
     def make_generator(self, name: str, width: float) -> nn.Module:
         sizes = (self.image_shape, self.scm.schema.size, self.latent_dim, width)
-        generator = self.generators[name](*sizes, **self.style)
+        generator: Any = self.generators[name](*sizes, **self.style)
         fixed = torch.randn(1, generator.noise_size, generator=torch.Generator().manual_seed(0))
         self.register_buffer("noise", fixed, persistent=False)
         return generator

@@ -92,7 +92,8 @@ class TwoOptimisers(ImageMechanismModule):
     def load_state_dict(self, state_dict: Mapping[str, Any], *arguments: Any, **options: Any) -> Any:
         """Also what was saved when averages were kept under other names."""
         renamed = {
-            re.sub(r"^(averages\.\w+\.)(?:network|updates)\b", new_name, name): value for name, value in state_dict.items()
+            re.sub(r"^(averages\.\w+\.)(?:network|updates)\b", new_name, name): value
+            for name, value in state_dict.items()
         }
         return super().load_state_dict(renamed, *arguments, **options)
 

@@ -8,8 +8,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from cfgen.audit.plan import Scores
 from cfgen.audit.results import Importance
-from cfgen.audit.run import Scores, Triple
+from cfgen.audit.run import Triple
 from cfgen.figures import image_grid
 from cfgen.metrics import ranking
 
@@ -24,7 +25,7 @@ def fairness_scatter(
 ) -> Figure:
     """Fig. 6: p(base image) against p(changed image), one panel a change.
 
-    On the line y = x nothing changed.  Top left the answer turned to yes, bottom right to no.
+    On the line y = x nothing changed.  Top left the answer flips to yes, bottom right to no.
     """
     across = min(2, len(columns))  # still readable on a phone
     down = -(-len(columns) // across)
@@ -57,32 +58,32 @@ def fairness_scatter(
     return figure
 
 
-def attribute_ranking(found: Sequence[Importance], k: int = 4, label: str = "yes") -> Figure:
-    """Fig. 7: the k attributes that raise the answer's probability most and the k that lower it most, with intervals."""
-    by_name = {importance.attribute: importance for importance in found}
-    positive, negative = ranking({name: importance.score for name, importance in by_name.items()}, k)
+def attribute_ranking(importance: Sequence[Importance], k: int = 4, label: str = "yes") -> Figure:
+    """Fig. 7: the k attributes that raise the answer's probability most and the k that lower it most, with 95 % confidence
+    intervals."""
+    by_name = {one.attribute: one for one in importance}
+    positive, negative = ranking({name: one.score for name, one in by_name.items()}, k)
     shown = [by_name[name] for name, _ in [*positive, *reversed(negative)]]
     figure = Figure(figsize=(5.6, 0.6 + 0.34 * max(1, len(shown))), layout="constrained")
     axes = figure.add_subplot()
-    for place, importance in enumerate(shown):
-        half = [[importance.score - importance.low], [importance.high - importance.score]]
-        colour = UP if importance.score > 0 else DOWN
-        axes.barh(place, importance.score, color=colour, height=0.66)
-        axes.errorbar(importance.score, place, xerr=half, color="0.15", linewidth=1, capsize=2)
+    for place, one in enumerate(shown):
+        half = [[one.score - one.low], [one.high - one.score]]
+        axes.barh(place, one.score, color=UP if one.score > 0 else DOWN, height=0.66)
+        axes.errorbar(one.score, place, xerr=half, color="0.15", linewidth=1, capsize=2)
     axes.axvline(0, color="0.2", linewidth=0.8)
-    axes.set_yticks(range(len(shown)), [importance.attribute for importance in shown], fontsize=8)
+    axes.set_yticks(range(len(shown)), [one.attribute for one in shown], fontsize=8)
     axes.invert_yaxis()
     axes.tick_params(axis="x", labelsize=7)
-    axes.set_xlabel(f"mean change of p({label}) when the attribute is there", fontsize=8)
+    axes.set_xlabel(f"mean change of p({label}) with the attribute present", fontsize=8)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure
 
 
 def flipped_answers(images: Triple, before: Tensor, after: Tensor) -> Figure:
-    """Images whose answer an intervention turned: real, base and counterfactual, with the classifier's probabilities."""
-    said = [[""] * len(before), [f"{p:.2f}" for p in before.tolist()], [f"{p:.2f}" for p in after.tolist()]]
-    lines, rows = [list(part) for part in images], ["real", "base", "changed"]
+    """Images whose answer an intervention flips: real, base and counterfactual, with the classifier's probabilities."""
+    captions = [[""] * len(before), [f"{p:.2f}" for p in before.tolist()], [f"{p:.2f}" for p in after.tolist()]]
+    lines, rows = [list(part) for part in images], ["real", "reconstruction", "counterfactual"]
     if torch.equal(images.x, images.x_r):  # the residual kept: base images are the images
-        lines, rows, said = lines[1:], ["real", "changed"], said[1:]
-    return image_grid(lines, rows=rows, captions=said, cell=1.0)
+        lines, rows, captions = lines[1:], ["real", "counterfactual"], captions[1:]
+    return image_grid(lines, rows=rows, captions=captions, cell=1.0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
 from cfgen.attributes import Continuous
+from cfgen.contracts import ImageData
 from cfgen.errors import UserError
-from cfgen.runs.loading import run_data
+from cfgen.runs.data import run_data
 
 __all__ = ["ANY", "Question", "question", "trained_target"]
 
@@ -23,7 +24,9 @@ class Question(NamedTuple):
     answers: Tensor | None
 
 
-def question(data: Any, split: str, classifier: str, label: str | None, positive: int | None) -> Question:
+def question(
+    data: ImageData, split: str, classifier: str | Path | None, label: str | None, positive: int | None
+) -> Question:
     """`label` says what yes means; without it a run of cfgen answers its target.  Of others nothing is known.
 
     The data's answers are its target or its attribute of that name.  A run's classes are numbered as its target is; how
@@ -44,8 +47,10 @@ def question(data: Any, split: str, classifier: str, label: str | None, positive
     return Question(name, answers if answers is not None and answers.any() else None)
 
 
-def trained_target(classifier: str) -> str | None:
+def trained_target(classifier: str | Path | None) -> str | None:
     """What a run of cfgen was trained to answer, as the config beside it says; None of anything else."""
+    if classifier is None:
+        return None
     path = Path(classifier)
     if not (path.is_dir() or (path.is_file() and path.suffix == ".ckpt")):
         return None
@@ -55,11 +60,11 @@ def trained_target(classifier: str) -> str | None:
         return None
 
 
-def target_name(data: Any) -> str:
+def target_name(data: object) -> str:
     return str(getattr(data, "target", None) or f"the target of {type(data).__name__}")
 
 
-def known_values(data: Any, split: str, name: str) -> Tensor | None:
+def known_values(data: ImageData, split: str, name: str) -> Tensor | None:
     """The data's target or attribute of that name, as classes."""
     if name == target_name(data):
         return data.targets(split)

@@ -1,4 +1,4 @@
-"""An audit's findings from its table of scores: bias (Eq. 4 and 5, Table 3), importance (Eq. 6) and the generator's own error."""
+"""An audit's findings from its table of scores: bias (Eq. 4 and 5, Table 3), importance (Eq. 6) and the model's own error."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cfgen.audit.run import AFFINE, Plan, Scores
+from cfgen.audit.plan import Plan, Scores
+from cfgen.audit.transformations import AFFINE
 from cfgen.metrics import CounterfactualBias, CounterfactualImportance
 
-__all__ = ["EVERYONE", "BiasRow", "Findings", "Importance", "findings", "flips"]
+__all__ = ["EVERYONE", "BiasRow", "Findings", "Importance", "findings", "flips", "importances"]
 
 EVERYONE = "everyone"
 
@@ -22,10 +23,10 @@ EVERYONE = "everyone"
 class BiasRow:
     """One line of Table 3: how a classifier's answer changes with one intervention (or transformation) in one cohort.
 
-    `values` is what `CounterfactualBias` computes.  `truth` is the same from the true images and their true counterfactuals,
-    where these are known; `error` and `untouched` then say how far the counterfactuals, and the images left as they were,
-    are from these (mean absolute difference, 0 to 1).  `seen` is the share of the counterfactuals in which a reader sees what was
-    asked for, and `seen_floor` that of the real images that have it; NaN where no reader can say.
+    `values` is what `CounterfactualBias` computes.  `truth` is the same from the real images and their true counterfactuals,
+    where the ground truth is known; `error` and `untouched` then say how far the counterfactuals, and the images left as they
+    were, are from it (mean absolute difference, 0 to 1).  `seen` is the share of the counterfactuals in which a predictor sees
+    what was asked for, and `seen_floor` that of the real images that have it; NaN where no predictor can say.
     """
 
     among: str
@@ -46,7 +47,7 @@ class BiasRow:
 
     @property
     def truth_within(self) -> bool | None:
-        """Whether the true bias lies in the estimate's interval; None where one of the two is not known."""
+        """Whether the true bias lies in the estimate's confidence interval; None where one of the two is not known."""
         if self.truth is None or not self.n:
             return None
         return self.values["bias/low"] <= self.truth["bias"] <= self.values["bias/high"]
@@ -67,7 +68,8 @@ class BiasRow:
 
 @dataclass(frozen=True)
 class Importance:
-    """Mean of Eq. 6 over images: how much more probable the attribute makes the positive answer, with a 95 % interval."""
+    """Mean of Eq. 6 over images: how much more probable the attribute makes the positive answer, with its 95 % confidence
+    interval."""
 
     attribute: str
     score: float
@@ -78,21 +80,22 @@ class Importance:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that a report says in numbers.  `generator` has the generator's own error: MSE(x, x_r), how often the classifier's
-    answer for x_r is that for x (`agreement`), and the share of yes among x, x_r (`positive_own`) and base images.
+    """All that a report says in numbers.
 
+    `model_error` has the model's own error: MSE(x, x_r) as `mse_x`, how often the classifier's answer for x_r is that for x
+    (`agreement`), and the share of yes among x (`positive_real`), x_r (`positive_own`) and base images (`positive_base`).
     `accuracy` is how often the classifier's answer for the image itself is the data's own label; NaN where there is none.
     """
 
     bias: list[BiasRow]
     importance: list[Importance]
-    generator: dict[str, float]
+    model_error: dict[str, float]
     images: int
     accuracy: float = math.nan
 
     @property
     def truths(self) -> tuple[int, int] | None:
-        """How many true biases, among all images, lie in their estimate's interval, and how many are known; None if none."""
+        """How many true biases, among all images, lie in the confidence interval, and how many are known; None if none."""
         known = [row.truth_within for row in self.bias if row.among == EVERYONE and row.truth_within is not None]
         return (sum(known), len(known)) if known else None
 
@@ -108,25 +111,27 @@ def findings(
 ) -> Findings:
     """`cohorts` are named masks over the images; an answer is yes where the probability is above `threshold`.
 
-    `labels` are the data's own answers, where it has them.
+    `labels` are the data's own answers, where it has them.  A table without the columns of `AFFINE` or `mse` has no rows for
+    these, and no such error.
     """
+    changes = [name for name in AFFINE if name in scores.names] + list(plan.do)
     bias = [
         bias_row(scores, change, plan, among, members, threshold, resamples)
         for among, members in cohorts.items()
-        for change in [*AFFINE, *plan.do]
+        for change in changes
     ]
     ranked = sorted(importances(scores, columns, plan.explain), key=lambda i: -i.score)
     real, base = scores["real"], scores["base"]
     own = scores["own"] if "own" in scores.names else base  # the reconstruction, whatever is added to it
-    generator = {
-        "mse_x": scores["mse"].mean().item(),
+    model_error = {
+        "mse_x": scores["mse"].mean().item() if "mse" in scores.names else math.nan,
         "agreement": ((real > threshold) == (own > threshold)).float().mean().item(),
         "positive_real": (real > threshold).float().mean().item(),
         "positive_own": (own > threshold).float().mean().item(),
         "positive_base": (base > threshold).float().mean().item(),
     }
     accuracy = math.nan if labels is None else ((real > threshold) == labels).float().mean().item()
-    return Findings(bias, ranked, generator, len(real), accuracy)
+    return Findings(bias, ranked, model_error, len(real), accuracy)
 
 
 def bias_row(
@@ -161,21 +166,22 @@ def bias_row(
 
 
 def importances(scores: Scores, columns: Mapping[str, Tensor], names: Sequence[str]) -> list[Importance]:
+    """Of each attribute, from the columns `base` and `flip/ATTRIBUTE`; `columns` are the images' own values."""
     metric = CounterfactualImportance(names, sync_on_compute=False)  # as above
     for name in names:
-        asked = ~scores[f"flip/{name}"].isnan()
-        metric.update(name, scores["base"][asked], scores[f"flip/{name}"][asked], columns[name][asked])
-    found = {key: value.item() for key, value in metric.compute().items()} if names else {}
+        counted = ~scores[f"flip/{name}"].isnan()
+        metric.update(name, scores["base"][counted], scores[f"flip/{name}"][counted], columns[name][counted])
+    values = {key: value.item() for key, value in metric.compute().items()} if names else {}
     return [
-        Importance(name, found[name], found[f"{name}/low"], found[f"{name}/high"], int(found[f"{name}/n"]))
+        Importance(name, values[name], values[f"{name}/low"], values[f"{name}/high"], int(values[f"{name}/n"]))
         for name in names
     ]
 
 
 def flips(scores: Scores, change: str, threshold: float, count: int, seed: int) -> dict[str, Tensor]:
-    """Up to `count` images, drawn at random, of those whose answer an intervention turned to yes (`up`) and to no (`down`)."""
+    """Up to `count` images, drawn at random, of those whose answer an intervention flips to yes (`up`) and to no (`down`)."""
     before, after = scores["base"] > threshold, scores[f"do/{change}"]
-    turned = {"up": ~before & (after > threshold), "down": before & (after <= threshold)}
+    flipped = {"up": ~before & (after > threshold), "down": before & (after <= threshold)}
     generator = torch.Generator().manual_seed(seed)
-    rows = {way: which.nonzero()[:, 0] for way, which in turned.items()}
+    rows = {way: which.nonzero()[:, 0] for way, which in flipped.items()}
     return {way: row[torch.randperm(len(row), generator=generator)[:count]].sort().values for way, row in rows.items()}

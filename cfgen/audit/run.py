@@ -1,60 +1,37 @@
-"""An audit's computing: every image's base image and counterfactuals (Eq. 3 and 1), put to a classifier, as one table."""
+"""An audit's computing: a classifier's answers for images, their base images and counterfactuals (Eq. 3 and 1), as one table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
 from cfgen.attributes import Continuous, Schema
-from cfgen.audit.transformations import brighten, horizontal_flip
-from cfgen.counterfactual import State, as_unit_float
-from cfgen.evaluation.metrics.truth import KnowsTruth, true_images
-from cfgen.scm.attribute_scm import Abduction
-from lightning_modules import AttributeReader, ImageMechanismModule, ResidualKept
+from cfgen.audit.plan import Plan, Scores
+from cfgen.audit.transformations import AFFINE
+from cfgen.audit.truth import true_images
+from cfgen.contracts import KnowsTruth, ReadsAttributes
+from cfgen.counterfactual import Asked, Swept, as_unit_float, asked_of, sweep
+from cfgen.processes import Processes
+from lightning_modules import ImageMechanismModule, ResidualKept
 
-__all__ = ["AFFINE", "Audit", "Images", "KnowsTruth", "Plan", "Scores", "Triple", "readable"]
-
-# Table 3's baselines; of the base image, so that pairs differ in the transformation alone, as counterfactual pairs do
-AFFINE: dict[str, Callable[[Tensor], Tensor]] = {"horizontal_flip": horizontal_flip, "brightness": brighten}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is asked of the images: interventions by name, and binary attributes whose importance (Eq. 6) is wanted.
-
-    Importance is measured on the first `explain_images` images.  `keep_residual`: see `ResidualKept`.
-    """
-
-    do: Mapping[str, Mapping[str, Any]]
-    explain: Sequence[str] = ()
-    explain_images: int = 1000
-    seed: int = 0
-    batch_size: int = 100
-    keep_residual: bool = False
+__all__ = ["Images", "Triple", "compute_scores", "do_column", "example_images", "interventions_asked", "readable"]
 
 
 @dataclass(frozen=True)
-class Scores:
-    """One row an image, one column a question; NaN where the image was not asked.
+class Images:
+    """The images to audit, (N, C, H, W) as bytes, their attributes in real units, and the split they are the first N of.
 
-    Probabilities of the positive class: `real` (x), `base` (x_r, or x with `keep_residual`, and then `own` is x_r), the names
-    of AFFINE, `do/NAME` (x_c), `flip/ATTRIBUTE` (x_c under do(ATTRIBUTE = the other value)) and, where the truth is known,
-    `true/NAME` (the true counterfactual image).
-    Mean errors of pixels: `mse` (x_r to x), `error/NAME` (|x_c - truth|) and `untouched/NAME` (|x - truth|).
-    1 where a reader sees what an intervention asks for, else 0: `seen/NAME` (in x_c) and `floor/NAME` (in x, where x has it).
+    `truth` is the data where it knows the true counterfactuals.
     """
 
-    names: list[str]
-    values: Tensor
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.values[:, self.names.index(name)]
+    x: Tensor
+    columns: Mapping[str, Tensor]
+    split: str
+    truth: KnowsTruth | None = None
 
 
 class Triple(NamedTuple):
@@ -65,200 +42,199 @@ class Triple(NamedTuple):
     x_c: Tensor
 
 
-@dataclass(frozen=True)
-class Images:
-    """The images to audit, (N, C, H, W) as bytes, their attributes in real units, and the split they are the first N of."""
+def compute_scores(
+    mechanism: ImageMechanismModule,
+    classifier: nn.Module,
+    images: Images,
+    plan: Plan,
+    *,
+    predictor: ReadsAttributes | None = None,
+    processes: Processes | None = None,
+    advance: Callable[[int], None] = lambda images: None,
+) -> Scores:
+    """The table of answers, the same on every process; `classifier` gives p(positive class | image).
 
-    x: Tensor
-    columns: dict[str, Tensor]
-    split: str
-    truth: KnowsTruth | None = None
-
-
-class Audit(pl.LightningModule):
-    """Fills `scores` when run by `Trainer.predict`, on any number of devices, each image counted once.
-
-    Devices take turns at the same batches, and the noise abducted for an image is drawn beforehand, so the number of devices
-    changes nothing.  Memory is bounded by a batch of images: what grows with their number is a row of the table each.
+    Each image is abducted once and each counterfactual decoded once.  Memory is bounded by a batch of images: what grows with
+    their number is a row of the table each.  Classifier and predictor are moved to the mechanism's device, and all three to
+    that of `processes` where it is given.
     """
+    device = mechanism.scm.schema.low.device
+    if processes is not None:
+        processes.launch()
+        device = processes.device
+    mechanism = audited_mechanism(mechanism, plan).to(device)
+    for module in (classifier, predictor):
+        if isinstance(module, nn.Module):
+            module.to(device)
+    names = column_names(mechanism.scm.schema, plan, predictor, images.truth is not None)
+    values = torch.zeros(len(images.x), len(names))
+    batches = sweep(
+        mechanism,
+        images.x,
+        images.columns,
+        interventions_asked(mechanism, images.columns, plan),
+        seed=plan.seed,
+        batch_size=plan.batch_size,
+        share=processes.share if processes is not None else (0, 1),
+        advance=advance,
+    )
+    for batch in batches:
+        answers = answer_batch(batch, classifier, images, plan, predictor)
+        values[batch.rows] = torch.stack([answers[name].to("cpu", torch.float32) for name in names], dim=1)
+    # other processes' rows are 0 here, and 0 + value is that value to the bit
+    return Scores(names, values if processes is None else processes.sum(values))
 
-    def __init__(
-        self,
-        mechanism: ImageMechanismModule,
-        classifier: nn.Module,
-        images: Images,
-        plan: Plan,
-        advance: Callable[[int], None] = lambda images: None,
-        reader: AttributeReader | None = None,
-    ) -> None:
-        super().__init__()
-        mechanism = ResidualKept(mechanism) if plan.keep_residual else mechanism
-        self.mechanism, self.classifier = mechanism.requires_grad_(False), classifier
-        self.images, self.plan, self.advance = images, plan, advance
-        scm = mechanism.scm
-        self.a = scm.schema.encode(images.columns)
-        self.wanted = {name: scm.schema.check_do(do) for name, do in plan.do.items()}
-        moving = set().union(*(scm.graph.descendants(do) for do in [*plan.do.values(), *([k] for k in plan.explain)]))
-        self.abduction = scm.abduct(images.columns, torch.Generator().manual_seed(plan.seed), only=sorted(moving))
-        self.reader = None if reader is None else reader.requires_grad_(False)
-        self.readable = {} if reader is None else readable(scm.schema, reader.schema, plan)
-        questions = ["real", "base", "mse", *AFFINE, *(f"do/{name}" for name in plan.do)]
-        questions += ["own"] if plan.keep_residual else []
-        questions += [f"flip/{name}" for name in plan.explain]
-        questions += [f"{kind}/{name}" for name in self.readable for kind in ("seen", "floor")]
+
+def audited_mechanism(mechanism: ImageMechanismModule, plan: Plan) -> ImageMechanismModule:
+    return ResidualKept(mechanism) if plan.keep_residual else mechanism
+
+
+def do_column(name: str) -> str:
+    """The table's column of an intervention, which also is its name in the sweep."""
+    return f"do/{name}"
+
+
+def column_names(schema: Schema, plan: Plan, predictor: ReadsAttributes | None, truth_known: bool) -> list[str]:
+    names = ["real", "base", "mse", *AFFINE, *map(do_column, plan.do)]
+    names += ["own"] if plan.keep_residual else []
+    names += [f"flip/{name}" for name in plan.explain]
+    names += [f"{kind}/{name}" for name in readable(schema, predictor, plan) for kind in ("seen", "floor")]
+    names += [f"{kind}/{name}" for name in plan.do for kind in ("true", "error", "untouched")] if truth_known else []
+    return names
+
+
+@torch.inference_mode()
+def interventions_asked(mechanism: ImageMechanismModule, columns: Mapping[str, Tensor], plan: Plan) -> dict[str, Asked]:
+    """`do/NAME` of the images that it changes, and `flip/ATTRIBUTE` of those that are explained and that no `do/NAME` asks the
+    very same of."""
+    asked = {
+        do_column(name): asked_of(mechanism, columns, do, plan.seed, changed_only=True) for name, do in plan.do.items()
+    }
+    for name in plan.explain:
+        own = columns[name]
+        of = torch.arange(len(own)) < plan.explain_count
+        for label in interventions_on(plan, name):
+            of &= ~asked[do_column(label)].of
+        a_c = asked_of(mechanism, columns, {name: 1 - own}, plan.seed).a_c
+        asked[f"flip/{name}"] = Asked(a_c[: plan.explain_count].clone(), of)  # nothing is asked of later rows
+    return asked
+
+
+def interventions_on(plan: Plan, attribute: str) -> list[str]:
+    """The plan's interventions on that attribute alone: for an image that they change, they ask for the other value."""
+    return [label for label, do in plan.do.items() if list(do) == [attribute]]
+
+
+@torch.inference_mode()
+def answer_batch(
+    batch: Swept, classifier: nn.Module, images: Images, plan: Plan, predictor: ReadsAttributes | None
+) -> dict[str, Tensor]:
+    """All columns of the table for these images."""
+    real, x_r = classifier(batch.x), batch.x_r
+    answers = {"real": real, "base": real if x_r is batch.x else classifier(x_r)}
+    own = batch.own_x_r if plan.keep_residual else x_r
+    answers["mse"] = (batch.x - own).square().mean((1, 2, 3))
+    if plan.keep_residual:
+        answers["own"] = classifier(own)
+    answers |= {name: classifier(transform(x_r)) for name, transform in AFFINE.items()}
+    predictions = readable(batch.mechanism.scm.schema, predictor, plan)
+    if predictor is not None:
+        answers |= floors(batch, predictor.read(batch.x), predictions, images.columns)
+    for name, do in plan.do.items():
+        column = do_column(name)
+        x_c = decode_once(batch, column)
+        answers[column] = batch.spread(column, ask(classifier, x_c))
         if images.truth is not None:
-            questions += [f"{kind}/{name}" for name in plan.do for kind in ("true", "error", "untouched")]
-        self.scores = Scores(questions, torch.zeros(len(images.x), len(questions)))
-
-    def predict_dataloader(self) -> DataLoader[Any]:
-        batches = list(torch.arange(len(self.images.x)).split(self.plan.batch_size))
-        mine = batches[self.trainer.global_rank :: self.trainer.world_size]
-        return DataLoader(mine, batch_size=None)  # type: ignore[arg-type]  # a list of row numbers is a data set
-
-    def predict_step(self, rows: Tensor, _: int) -> int:
-        answers = self.answers(rows.cpu())
-        found = [answers[name].to("cpu", torch.float32) for name in self.scores.names]
-        self.scores.values[rows.cpu()] = torch.stack(found, dim=1)
-        self.advance(len(rows) * self.trainer.world_size)
-        return len(rows)
-
-    def on_predict_epoch_end(self) -> None:
-        # other processes' rows are 0 here, and 0 + value is that value to the bit
-        table = self.trainer.strategy.reduce(self.scores.values.to(self.device), reduce_op="sum")
-        self.scores = Scores(self.scores.names, table.cpu())
-
-    def answers(self, rows: Tensor) -> dict[str, Tensor]:
-        """All columns of the table for these rows."""
-        x, a, z = self.abduct(rows)
-        base = self.base(x, a, z)
-        lost = z[1] if self.plan.keep_residual else x - base
-        real = self.classifier(x)
-        answers = {"real": real, "base": real if base is x else self.classifier(base)}
-        answers["mse"] = lost.square().mean((1, 2, 3))
-        if self.plan.keep_residual:
-            answers["own"] = self.classifier(x - lost)
-        answers |= {name: self.classifier(transform(base)) for name, transform in AFFINE.items()}
-        for name, do in self.plan.do.items():
-            changed = self.changed(name, rows)
-            x_c = self.decode(z, rows, changed, do)
-            answers[f"do/{name}"] = self.spread(changed, self.ask(x_c))
-            if self.images.truth is not None:
-                answers |= self.truth(name, rows[changed], changed, x[changed.to(x.device)], x_c)
-            if name in self.readable:
-                answers[f"seen/{name}"] = self.spread(changed, self.seen(name, x_c))
-        answers |= self.floors(x, rows)
-        for name in self.plan.explain:
-            answers[f"flip/{name}"] = self.flipped(name, z, rows, answers)
-        return answers
-
-    def abduct(self, rows: Tensor) -> tuple[Tensor, Tensor, State]:
-        """Images in [0, 1], their attribute vectors and their states."""
-        x = as_unit_float(self.images.x[rows].to(self.device))
-        a = self.a[rows].to(self.device)
-        # a mechanism may draw its state: what it draws for a batch depends on the seed and the batch alone
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(self.plan.seed + int(rows[0]))
-            z = self.mechanism.abduct(x, a)
-        return x, a, z
-
-    def base(self, x: Tensor, a: Tensor, z: State) -> Tensor:
-        """x_r; where the residual is kept that is x, without drawing it."""
-        return x if self.plan.keep_residual else self.mechanism.decode(z, a)
-
-    def changed(self, name: str, rows: Tensor) -> Tensor:
-        """Which of the rows an intervention changes; the others have the values already, and are not counted."""
-        values = self.wanted[name].items()
-        return torch.stack([self.images.columns[k][rows] != value.cpu() for k, value in values]).any(dim=0)
-
-    def decode(self, z: State, rows: Tensor, chosen: Tensor, do: Mapping[str, Any]) -> Tensor:
-        """x_c of the chosen rows."""
-        mine = rows[chosen]
-        factual, noise = ({k: v[mine].to(self.device) for k, v in part.items()} for part in self.abduction)
-        values = self.mechanism.scm.predict(Abduction(factual, noise), do)
-        a_c = self.a[mine].to(self.device)
-        for name, slice_ in self.mechanism.scm.schema.slices.items():
-            moved = values[name] != factual[name]  # what did not move keeps its very bits
-            a_c[moved, slice_] = self.mechanism.scm.schema.encode_one(name, values[name])[moved]
-        return self.mechanism.decode(chosen_states(z, chosen.to(self.device)), a_c) if len(mine) else a_c.new_empty(0)
-
-    def ask(self, images: Tensor) -> Tensor:
-        return self.classifier(images) if len(images) else images.new_empty(0)
-
-    def spread(self, chosen: Tensor, values: Tensor) -> Tensor:
-        """Values of the chosen rows at their places among all, with NaN between."""
-        column = torch.full((len(chosen),), torch.nan, device=self.device)
-        column[chosen.to(self.device)] = values.float()
-        return column
-
-    def flipped(self, name: str, z: State, rows: Tensor, answers: Mapping[str, Tensor]) -> Tensor:
-        """p under do(name = the other value).  Where an intervention of the plan is just that, its answer is taken."""
-        column = torch.full((len(rows),), torch.nan, device=self.device)
-        for label, do in self.plan.do.items():
-            if list(do) == [name]:
-                column = torch.where(column.isnan(), answers[f"do/{label}"], column)
-        explained = rows < self.plan.explain_images
-        column[~explained.to(self.device)] = torch.nan
-        missing = explained & column.isnan().cpu()
-        if missing.any():
-            other = 1 - self.images.columns[name][rows][missing]
-            column[missing.to(self.device)] = self.ask(self.decode(z, rows, missing, {name: other})).float()
-        return column
-
-    def truth(self, name: str, rows: Tensor, changed: Tensor, x: Tensor, x_c: Tensor) -> dict[str, Tensor]:
-        """What the classifier says of the true counterfactual images, and how far x_c and x are from them."""
-        known = self.images.truth
-        if not len(rows) or known is None:
-            nothing = self.spread(changed, x_c)
-            return {f"{kind}/{name}": nothing for kind in ("true", "error", "untouched")}
-        truth = true_images(known, self.mechanism.scm.schema, self.images.split, rows, self.plan.do[name])
-        images = as_unit_float(truth).to(self.device)
-        found = {
-            "true": self.classifier(images),
-            "error": (x_c - images).abs().mean((1, 2, 3)),
-            "untouched": (x - images).abs().mean((1, 2, 3)),
-        }
-        return {f"{kind}/{name}": self.spread(changed, values) for kind, values in found.items()}
-
-    def seen(self, name: str, images: Tensor) -> Tensor:
-        """Whether the reader sees in each image what an intervention asks for."""
-        if self.reader is None or not len(images):
-            return images.new_empty(0)
-        return self.having(name, self.reader.read(images))
-
-    def floors(self, x: Tensor, rows: Tensor) -> dict[str, Tensor]:
-        """The same of real images that have it: where the reader does not see it there, the generator is not to blame."""
-        read = self.reader.read(x) if self.reader is not None else {}
-        found = {}
-        for name in self.readable:
-            has = self.having(name, {k: column[rows] for k, column in self.images.columns.items()})
-            found[f"floor/{name}"] = self.spread(has, self.having(name, read)[has.to(self.device)])
-        return found
-
-    def having(self, name: str, columns: Mapping[str, Tensor]) -> Tensor:
-        wanted = self.wanted[name]
-        return torch.stack([columns[k].round() == wanted[k].item() for k in self.readable[name]]).all(dim=0)
-
-    @torch.inference_mode()
-    def examples(self, name: str, rows: Tensor) -> Triple:
-        """The images of some rows under an intervention, made again."""
-        x, a, z = self.abduct(rows)
-        x_c = self.decode(z, rows, torch.ones(len(rows), dtype=torch.bool), self.plan.do[name])
-        return Triple(x, self.base(x, a, z), x_c)
+            distances = compare_with_truth(batch, classifier, images.truth, images.split, name, do, x_c)
+            answers |= {f"{kind}/{name}": batch.spread(column, values) for kind, values in distances.items()}
+        if predictor is not None and name in predictions:
+            seen = matches(predictor.read(x_c), predictions[name]) if len(x_c) else x_c.new_empty(0)
+            answers[f"seen/{name}"] = batch.spread(column, seen)
+    return answers | {f"flip/{name}": flip(batch, classifier, plan, name, answers) for name in plan.explain}
 
 
-def readable(schema: Schema, known: Schema, plan: Plan) -> dict[str, list[str]]:
-    """Of interventions that a reader can judge, the attributes it is to see: all but continuous ones, which are seen more or
-    less.  It has to know them as the same thing."""
-    found = {}
+def decode_once(batch: Swept, column: str) -> Tensor:
+    """The counterfactuals of a question, which the batch does not keep: nothing else looks at them."""
+    return batch.decode(batch.a_c(column), batch.of(column))
+
+
+def ask(classifier: nn.Module, images: Tensor) -> Tensor:
+    """The classifier's answers; there may be no image to ask about."""
+    return classifier(images) if len(images) else images.new_empty(0)
+
+
+def flip(batch: Swept, classifier: nn.Module, plan: Plan, name: str, answers: Mapping[str, Tensor]) -> Tensor:
+    """p under do(name = the other value).  Where an intervention of the plan is just that, its answer is taken."""
+    column = f"flip/{name}"
+    values = batch.spread(column, ask(classifier, decode_once(batch, column)))
+    explained = (batch.rows < plan.explain_count).to(values.device)
+    for label in interventions_on(plan, name):
+        values = torch.where(values.isnan() & explained, answers[do_column(label)], values)
+    return values
+
+
+def compare_with_truth(
+    batch: Swept, classifier: nn.Module, data: KnowsTruth, split: str, name: str, do: Mapping[str, Any], x_c: Tensor
+) -> dict[str, Tensor]:
+    """The classifier's answers for the true counterfactual images, and how far x_c and x are from these."""
+    of = batch.of(do_column(name))
+    if not of.any():
+        return dict.fromkeys(("true", "error", "untouched"), x_c.new_empty(0))
+    truth = true_images(data, batch.mechanism.scm.schema, split, batch.rows[of], do)
+    x_true, x = as_unit_float(truth).to(batch.x.device), batch.x[of.to(batch.x.device)]
+    return {
+        "true": classifier(x_true),
+        "error": (x_c - x_true).abs().mean((1, 2, 3)),
+        "untouched": (x - x_true).abs().mean((1, 2, 3)),
+    }
+
+
+def readable(schema: Schema, predictor: ReadsAttributes | None, plan: Plan) -> dict[str, dict[str, float]]:
+    """The values that a predictor should see under each intervention that it can judge.
+
+    Continuous attributes are left out, for they are seen more or less.  The predictor has to know the others as the same thing.
+    """
+    values: dict[str, dict[str, float]] = {}
+    if predictor is None:
+        return values
     for text, do in plan.do.items():
         names = [name for name in do if not isinstance(schema[name], Continuous)]
-        if names and all(schema[name] == known.attributes.get(name) for name in names):
-            found[text] = names
-    return found
+        if names and all(schema[name] == predictor.schema.attributes.get(name) for name in names):
+            wanted = schema.check_do(do)
+            values[text] = {name: wanted[name].item() for name in names}
+    return values
 
 
-def chosen_states(z: State, chosen: Tensor) -> State:
-    """The states of chosen rows: a state is a tensor, or a tuple of them, with a row for each image."""
-    if isinstance(z, Tensor):
-        return z[chosen]
-    return type(z)(chosen_states(part, chosen) for part in z)
+def matches(columns: Mapping[str, Tensor], values: Mapping[str, float]) -> Tensor:
+    """Which rows have all these values.
+
+    >>> matches({"Young": torch.tensor([1.0, 0.0]), "Bangs": torch.tensor([1.0, 1.0])}, {"Young": 1, "Bangs": 1})
+    tensor([ True, False])
+    """
+    return torch.stack([columns[name].round() == value for name, value in values.items()]).all(dim=0)
+
+
+def floors(
+    batch: Swept,
+    read: Mapping[str, Tensor],
+    predictions: Mapping[str, Mapping[str, float]],
+    columns: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """Whether the predictor sees it in real images that have it: where it does not, the model is not to blame."""
+    answers = {}
+    for name, values in predictions.items():
+        has = matches({k: columns[k][batch.rows] for k in values}, values).to(batch.x.device)
+        answers[f"floor/{name}"] = matches(read, values).float().masked_fill(~has, torch.nan)
+    return answers
+
+
+def example_images(mechanism: ImageMechanismModule, images: Images, plan: Plan, name: str, rows: Tensor) -> Triple:
+    """The images of some rows under an intervention: those that `compute_scores` put to the classifier."""
+    mechanism = audited_mechanism(mechanism, plan)
+    with torch.inference_mode():
+        asked = {name: asked_of(mechanism, images.columns, plan.do[name], plan.seed)}
+    batches = sweep(
+        mechanism, images.x, images.columns, asked, seed=plan.seed, batch_size=plan.batch_size, only=rows
+    )  # fmt: skip
+    triples = [(batch.x, batch.x_r, batch.x_c(name)) for batch in batches]
+    return Triple(*(torch.cat(parts).cpu() for parts in zip(*triples, strict=True)))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 
-__all__ = ["brighten", "horizontal_flip"]
+__all__ = ["AFFINE", "brighten", "horizontal_flip"]
 
 
 def horizontal_flip(x: Tensor) -> Tensor:
-    """Images (N, C, H, W), left and right exchanged."""
+    """Images (N, C, H, W), left and right exchanged.
+
+    >>> import torch
+    >>> horizontal_flip(torch.tensor([[[[1, 2, 3]]]]))
+    tensor([[[[3, 2, 1]]]])
+    """
     return x.flip(-1)
 
 
@@ -20,3 +27,7 @@ def brighten(x: Tensor, factor: float = 1.5) -> Tensor:
     if not factor >= 1:
         raise ValueError(f"a factor below 1 darkens: brighten takes one from 1, not {factor}")
     return x.mul(factor).clamp(max=1)
+
+
+# of the base image, so that pairs differ in the transformation alone, as counterfactual pairs do
+AFFINE: dict[str, Callable[[Tensor], Tensor]] = {"horizontal_flip": horizontal_flip, "brightness": brighten}

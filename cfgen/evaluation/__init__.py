@@ -1,27 +1,24 @@
-"""What `cfgen evaluate` scores a model by, one file a metric.
+"""Scores of trained models: `evaluate` one, `compare` several; one file a metric in `metrics/`."""
 
-Each metric takes a model, images and their attributes, and yields, a batch at a time, a value for each image by name.
-"""
+from __future__ import annotations
 
-from cfgen.evaluation.metrics.commutativity import commutativity
-from cfgen.evaluation.metrics.cycles import cycles
-from cfgen.evaluation.metrics.label_accuracy import label_accuracy
-from cfgen.evaluation.metrics.measured import measured
-from cfgen.evaluation.metrics.minimality import minimality
-from cfgen.evaluation.metrics.predicted import predicted
-from cfgen.evaluation.metrics.reversibility import reversibility
-from cfgen.evaluation.metrics.truth import true_counterfactual_errors
-from cfgen.evaluation.statistics import Score, Scores
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Score",
-    "Scores",
-    "commutativity",
-    "cycles",
-    "label_accuracy",
-    "measured",
-    "minimality",
-    "predicted",
-    "reversibility",
-    "true_counterfactual_errors",
-]
+if TYPE_CHECKING:
+    from cfgen.evaluation.comparison import Comparison, compare
+    from cfgen.evaluation.results import Evaluation
+    from cfgen.evaluation.run import evaluate
+    from cfgen.evaluation.statistics import Score
+
+__all__ = ["Comparison", "Evaluation", "Score", "compare", "evaluate"]
+
+_MODULES = {"Comparison": "comparison", "compare": "comparison", "Evaluation": "results", "evaluate": "run"}
+_MODULES |= {"Score": "statistics"}
+
+
+def __getattr__(name: str) -> Any:
+    """What is imported only when used: a command that reads the names of metrics needs no torch."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,120 +1,175 @@
-"""Several runs side by side: one row a metric, one column a run, as Markdown, HTML and CSV."""
+"""Several models side by side: one row a score, one column a model, as Markdown, HTML and CSV."""
 
 from __future__ import annotations
 
-import base64
 import math
-from collections.abc import Iterator, Mapping
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cfgen.attributes import Continuous, Schema
-from cfgen.audit.folder import table
-from cfgen.audit.text import STYLE
-from cfgen.evaluation.report import blank, with_error
+from markupsafe import Markup
+
+from cfgen.errors import UserError
+from cfgen.evaluation.options import Options
+from cfgen.evaluation.pictures import first_images
+from cfgen.evaluation.results import Evaluation, blank, with_error
+from cfgen.evaluation.run import evaluations
 from cfgen.evaluation.statistics import Score
+from cfgen.evaluation.subject import Model
+from cfgen.figures import ablation_rows
+from cfgen.reporting.files import new_folder, png, table, write_files
+from cfgen.reporting.pages import page, page_picture
 
-__all__ = ["best_of", "comparison_csv", "comparison_html", "comparison_markdown", "direction"]
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
-Results = Mapping[str, Mapping[str, Score]]  # by run, then by metric
+    from cfgen.evaluation.metrics.base import Description
 
-GROUPS = {
-    "median_abs_error/": "Effectiveness, measured: median absolute error (Table 1)",
-    "accuracy/": "Label counterfactuals: share in which a classifier sees the label (Appendix G)",
-    "mse_x": "Reconstruction and quality (Table 2)",
-    "mae_z": "Reconstruction and quality (Table 2)",
-    "fid_": "Reconstruction and quality (Table 2)",
-    "composition": "Composition: what null interventions change, 0 to 255",
-    "reversibility": "Reversibility: what an intervention and its undoing change, 0 to 255",
-    "commutativity": "Commutativity: what the order of two interventions changes, 0 to 255",
-    "minimality": "Minimality: counterfactual latent divergence, from 0.693; doing nothing scores 1.313",
-    "true_error/": "Distance from the true counterfactual, 0 to 255",
-    "predicted/": "Effectiveness, read by a predictor: mean absolute error, or share right",
-    "bias/": "Bias of the classifier: a property of it as much as of the run",
-}
-LOWER = ("median_abs_error/do", "mse_x", "mae_z", "fid_", "composition", "reversibility", "commutativity", "minimality")
+__all__ = ["Comparison", "compare"]
+
+ABLATION = 10  # images of the figure
 KEY = (
     "Bold: the best of a row, where less (or, of shares, more) is better. After ±, one standard error over images (of FID, "
     "over seeds)."
 )
 
 
-def direction(name: str, schema: Schema) -> int:
-    """-1 where less is better, 1 where more is, 0 where neither: what does not depend on the model, or is no merit."""
-    if name.startswith("predicted/do"):
-        return -1 if isinstance(schema[name.rsplit("/", 1)[1]], Continuous) else 1
-    if name.startswith(("accuracy/do", "true_error/changed")):
-        return 1
-    return -1 if name.startswith((*LOWER, "true_error/do", "true_error/effect")) else 0
+def compare(
+    models: Sequence[Model], *, each: Callable[[Evaluation], None] = lambda evaluation: None, **options: Any
+) -> Comparison:
+    """Evaluates several models on the same images; `options` are those of `evaluate`.
+
+    `each` is called with every model's evaluation as it is done, for instance to save it.
+    """
+    if len(models) < 2:
+        raise UserError("a comparison needs two models or more", argument="models")
+    chosen = Options(**options)
+    subjects, steps = evaluations(models, chosen)
+    results: dict[str, Evaluation] = {}
+    for evaluation in steps:
+        results[evaluation.name] = evaluation
+        each(evaluation)
+    ablation = ablation_rows({subject.name: first_images(subject, chosen.seed, ABLATION) for subject in subjects})
+    return Comparison(results, ablation)
 
 
-def best_of(name: str, results: Results, schema: Schema) -> set[str]:
-    """The runs with the best value of a metric; none where nothing says what is best."""
-    way = direction(name, schema)
-    values = {run: way * scores[name].value for run, scores in results.items() if name in scores}
-    values = {run: value for run, value in values.items() if not math.isnan(value)}
-    if not way or len(values) < 2:
-        return set()
-    return {run for run, value in values.items() if value == max(values.values())}
+class Row(NamedTuple):
+    """A score of all models: its name, each model's text, and the models whose value is the best."""
+
+    name: str
+    texts: dict[str, str]
+    best: set[str]
+    baseline: bool
 
 
-def grouped(results: Results) -> Iterator[tuple[str, list[str]]]:
-    """Titles, and the metrics under each that any run has, in the order they were measured."""
-    names = list(dict.fromkeys(name for scores in results.values() for name in scores))
-    for title in dict.fromkeys(GROUPS.values()):
-        starts = tuple(start for start, head in GROUPS.items() if head == title)
-        if found := [name for name in names if name.startswith(starts)]:
-            yield title, found
+@dataclass(frozen=True)
+class Comparison:
+    """Evaluations by model, and the reconstructions of the same images by every model (Appendix K)."""
 
+    results: dict[str, Evaluation]
+    ablation: Figure
 
-def comparison_markdown(title: str, results: Results, schema: Schema) -> str:
-    text = f"# {title}\n\n{KEY}\n"
-    for head, names in grouped(results):
-        text += f"\n## {head}\n\n| | {' | '.join(results)} |\n|---|{'---:|' * len(results)}\n"
-        for name in names:
-            best = best_of(name, results, schema)
-            cells = [(run, with_error(scores[name]) if name in scores else "") for run, scores in results.items()]
-            text += f"| {name} | {' | '.join(f'**{cell}**' if run in best else cell for run, cell in cells)} |\n"
-    return text + "\n![Real images, and the reconstructions of each run](ablation.png)\n"
+    @property
+    def title(self) -> str:
+        return f"{len(self.results)} models, {next(iter(self.results.values())).title}"
 
+    @property
+    def descriptions(self) -> dict[str, Description]:
+        """Of all scores that any model has."""
+        return {name: what for result in self.results.values() for name, what in result.descriptions.items()}
 
-def comparison_html(title: str, results: Results, schema: Schema, picture: bytes) -> str:
-    """One page that opens offline, on a phone and in the dark."""
-    body = f"<h1>{escape(title)}</h1><p>{escape(KEY)}</p>"
-    heads = "".join(f'<th scope="col">{escape(run)}</th>' for run in results)
-    for head, names in grouped(results):
-        lines = ""
-        for name in names:
-            best = best_of(name, results, schema)
-            cells = [(run, with_error(scores[name]) if name in scores else "") for run, scores in results.items()]
-            marked = (f"<td{' class=significant' if run in best else ''}>{escape(cell)}</td>" for run, cell in cells)
-            lines += f'<tr><th scope="row">{escape(name)}</th>{"".join(marked)}</tr>'
-        body += (
-            f"<section><h2>{escape(head)}</h2><div class=scroll tabindex=0><table><thead><tr><td></td>{heads}</tr></thead>"
-            f"<tbody>{lines}</tbody></table></div></section>"
-        )
-    told = f"Rows of images: real, then the reconstructions of {', '.join(results)}"
-    data = base64.b64encode(picture).decode()
-    body += (
-        f"<section><h2>The same images, reconstructed</h2><figure><img alt='{escape(told, quote=True)}' "
-        f"src='data:image/png;base64,{data}'></figure></section>"
-    )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
-    )
+    def to_frame(self) -> pd.DataFrame:
+        """One row a score, one column a model."""
+        import pandas as pd
 
+        return pd.DataFrame(
+            {
+                model: {name: score.value for name, score in result.scores.items()}
+                for model, result in self.results.items()
+            }
+        ).rename_axis("name")
 
-def comparison_csv(results: Results) -> str:
-    """One line a metric; of each run its value, its standard error over images and, of several seeds, that over seeds."""
-    several = any(not math.isnan(score.over_seeds) for scores in results.values() for score in scores.values())
-    lines = []
-    for _, names in grouped(results):
-        for name in names:
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """By model, what its metrics.json holds."""
+        return {model: result.to_dict() for model, result in self.results.items()}
+
+    def save(self, folder: str | Path | None = None) -> list[Path]:
+        """Writes comparison.html, comparison.md, comparison.csv and ablation.png into a new folder; returns the paths.
+
+        By default that is the next free `comparisons/NNN`.
+        """
+        picture = png(self.ablation)
+        files: dict[str, bytes | str] = {
+            "ablation.png": picture,
+            "comparison.csv": table(self.records()),
+            "comparison.md": self.markdown(),
+            "comparison.html": self.html(picture),
+        }
+        with new_folder(Path(), "comparisons", folder) as new:
+            return write_files(new, files)
+
+    def groups(self) -> dict[str, list[Row]]:
+        """Titles, and under each the scores that any model has, in the order they were measured."""
+        groups: dict[str, list[Row]] = {}
+        for name, what in self.descriptions.items():
+            scores = {model: result.scores[name] for model, result in self.results.items() if name in result.scores}
+            if scores:
+                texts = {model: with_error(scores[model]) if model in scores else "" for model in self.results}
+                groups.setdefault(what.group, []).append(
+                    Row(name, texts, best_of(scores, what.direction), what.baseline)
+                )
+        return groups
+
+    def markdown(self) -> str:
+        text = f"# {self.title}\n\n{KEY}\n"
+        for title, rows in self.groups().items():
+            text += f"\n## {title}\n\n| | {' | '.join(self.results)} |\n|---|{'---:|' * len(self.results)}\n"
+            for row in rows:
+                cells = (f"**{cell}**" if model in row.best else cell for model, cell in row.texts.items())
+                text += f"| {row.name} | {' | '.join(cells)} |\n"
+        return text + "\n![Real images, and the reconstructions of each model](ablation.png)\n"
+
+    def html(self, picture: bytes) -> str:
+        """One page that opens offline, on a phone and in the dark."""
+        bold = Markup("<strong>{}</strong>")
+        groups = {
+            title: [
+                {
+                    "name": row.name,
+                    "cells": [bold.format(text) if model in row.best else text for model, text in row.texts.items()],
+                    "classes": "baseline" if row.baseline else "",
+                }
+                for row in rows
+            ]
+            for title, rows in self.groups().items()
+        }
+        models = list(self.results)
+        shown = page_picture(picture, f"Rows of images: real, then the reconstructions of {', '.join(models)}")
+        return page("comparison.html", title=self.title, key=KEY, models=models, groups=groups, ablation=shown)
+
+    def records(self) -> list[dict[str, Any]]:
+        """One line a score; of each model its value, its standard error over images and, of several seeds, that over seeds."""
+        several = any(result.over_seeds for result in self.results.values())
+        lines = []
+        for name in (row.name for rows in self.groups().values() for row in rows):
             line: dict[str, str | float] = {"name": name}
-            for run, scores in results.items():
-                score = scores.get(name, Score(math.nan, math.nan, 0))
-                line |= {run: score.value, f"{run} standard_error": blank(score.standard_error)}
-                line |= {f"{run} standard_error_over_seeds": blank(score.over_seeds)} if several else {}
+            for model, result in self.results.items():
+                score = result.scores.get(name, Score(math.nan, math.nan, 0))
+                line |= {model: score.value, f"{model} standard_error": blank(score.standard_error)}
+                line |= {f"{model} standard_error_over_seeds": blank(score.over_seeds)} if several else {}
             lines.append(line)
-    return table(lines)
+        return lines
+
+
+def best_of(scores: Mapping[str, Score], direction: int) -> set[str]:
+    """The models with the best value of a score; none where nothing says what is best.
+
+    >>> best_of({"a": Score(1.0, 0.1, 9), "b": Score(2.0, 0.1, 9)}, direction=-1)
+    {'a'}
+    """
+    values = {model: direction * score.value for model, score in scores.items() if not math.isnan(score.value)}
+    if not direction or len(values) < 2:
+        return set()
+    return {model for model, value in values.items() if value == max(values.values())}

@@ -1,16 +1,17 @@
-"""Values of single images, gathered from a metric's batches, as a mean or a median with its standard error."""
+"""Values of single images, and from them a mean or a median with its standard error."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Score", "Scores", "mean_score", "median_score", "over_seeds"]
+__all__ = ["Score", "Table", "mean_score", "median_score", "over_seeds", "summary"]
 
 
 class Score(NamedTuple):
@@ -25,24 +26,36 @@ class Score(NamedTuple):
     over_seeds: float = math.nan
 
 
-class Scores:
-    """What metrics yield, a batch at a time: by name, a value for each image (of medians perhaps several, as a row), NaN where
-    an image does not count."""
+class Table:
+    """Values of single images, one row an image: by name a column, or of medians perhaps several."""
 
-    def __init__(self) -> None:
-        self.parts: dict[str, list[Tensor]] = {}
+    def __init__(self, widths: Mapping[str, int], images: int) -> None:
+        starts = list(accumulate(widths.values(), initial=0))
+        self.slices = {
+            name: slice(start, start + width) for (name, width), start in zip(widths.items(), starts, strict=False)
+        }
+        # zeros, so that the sum over processes is the table of all images
+        self.values = torch.zeros(images, starts[-1])
 
-    def add(self, part: Mapping[str, Tensor]) -> None:
+    def write(self, rows: Tensor, part: Mapping[str, Tensor]) -> None:
+        """Writes the values of some images."""
         for name, values in part.items():
-            self.parts.setdefault(name, []).append(values.float().cpu())
+            place = self.slices[name]
+            self.values[rows, place] = values.float().cpu().reshape(len(rows), place.stop - place.start)
 
     def __getitem__(self, name: str) -> Tensor:
-        return torch.cat(self.parts[name])
+        """(N,), or (N, width) where an image has several."""
+        place = self.slices[name]
+        return self.values[:, place.start] if place.stop - place.start == 1 else self.values[:, place]
 
-    def summary(self) -> dict[str, Score]:
-        """Medians of `median_abs_error/...`, means of all else."""
-        kinds = {name: median_score if name.startswith("median") else mean_score for name in self.parts}
-        return {name: kind(self[name]) for name, kind in kinds.items()}
+
+def summary(values: Tensor, reduction: str) -> Score:
+    """The score of images' values by a metric's reduction, `mean` or `median`; NaN does not count.
+
+    >>> summary(torch.tensor([0.0, 0.0, 9.0, torch.nan]), "mean").value
+    3.0
+    """
+    return median_score(values) if reduction == "median" else mean_score(values)
 
 
 def mean_score(values: Tensor) -> Score:

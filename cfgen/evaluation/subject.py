@@ -1,23 +1,26 @@
-"""What is evaluated: finished runs, each with the images it is scored on; several of them share their data."""
+"""What is evaluated: a trained model with the images it is scored on; several models share their data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor
 
-from cfgen.checkpoints import CARD
+from cfgen.attributes import Schema
+from cfgen.contracts import CausalImageMechanism
 from cfgen.errors import UserError
-from cfgen.runs.folders import FINISHED, how_to_go_on
-from cfgen.runs.loading import CounterfactualModel, load, results_folder, run_data, run_folder
-from cfgen.training.stages import OWN_DATA
+from cfgen.runs.data import OWN_DATA, require_finished, results_folder, run_config, run_data, run_folder
+from cfgen.runs.model import TrainedModel, load_trained
 
-__all__ = ["Subject", "require_finished", "subjects"]
+__all__ = ["Model", "Subject", "blame", "subjects_of"]
+
+Model = TrainedModel | str | Path
+"""A loaded model, or what it is loaded from."""
 
 PLACES = ("cache_dir", "data_dir")  # where data lies, which says nothing of what it is
 ASSUMED = ("edges", "mechanisms", "seed")
@@ -25,55 +28,76 @@ ASSUMED = ("edges", "mechanisms", "seed")
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, the folder its results go to, its data, and the images of a split that it is scored on."""
+    """A model's mechanism, its data, the images of a split that it is scored on, and the folder that its results go to."""
 
     name: str
-    folder: Path
-    model: CounterfactualModel
+    mechanism: CausalImageMechanism
     data: Any
     split: str
     x: Tensor
     columns: dict[str, Tensor]
+    folder: Path | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.mechanism.scm.schema
 
 
-def subjects(runs: Sequence[str], split: str, images: int | None, device: str) -> list[Subject]:
-    """The runs, loaded; refuses those that are unfinished or foreign, and several that do not share their images."""
-    for run in runs:
-        require_finished(run)
-    models = [load(run, device) for run in runs]
-    folders = [run_folder(run) for run in runs]
+def subjects_of(models: Sequence[Model], split: str, count: int | None) -> list[Subject]:
+    """The models with the first `count` images of a split.
+
+    Refuses runs that are unfinished, models given twice, and several that do not share their images.
+    """
+    argument = "model" if len(models) == 1 else "models"
+    sources = [source_of(model, argument) for model in models]
+    with blame(argument):
+        for source in sources:
+            require_finished(source)
+        trained = [model if isinstance(model, TrainedModel) else load_trained(model) for model in models]
+        data = [run_data(source) for source in sources]
+    folders = [run_folder(source) for source in sources]
     for place, folder in enumerate(folders):
         if folder in folders[:place]:
-            raise UserError(f"{runs[place]} is given twice: its results would go to the same folder")
-    modules = [run_data(run) for run in runs]
+            raise UserError(f"{sources[place]} is given twice; its results would go to the same folder", argument)
     for folder in folders[1:]:
         require_same_settings(folders[0], folder)
-    found: list[Subject] = []
-    for name, run, model, data in zip(names_of(folders), runs, models, modules, strict=True):
-        data.prepare_data()
-        data.setup("test")
-        x = data.images(split)[:images]
-        columns = {attribute: column[:images] for attribute, column in data.columns(split).items()}
-        found.append(Subject(name, results_folder(run), model, data, split, x, columns))
-        require_same_images(found[0], found[-1])
-    return found
+    subjects: list[Subject] = []
+    for name, source, model, module in zip(names_of(folders), sources, trained, data, strict=True):
+        module.prepare_data()
+        module.setup("test")
+        x, columns = module.images(split)[:count], module.columns(split)
+        columns = {attribute: column[:count] for attribute, column in columns.items()}
+        subjects.append(Subject(name, model.module, module, split, x, columns, results_folder(source)))
+        require_same_images(subjects[0], subjects[-1])
+    return subjects
 
 
-def require_finished(what: str | Path) -> None:
-    """Refuses the folder of a run that was not trained to its end; a checkpoint or an exported model is what it is."""
-    path = Path(what)
-    if not path.is_dir() or (path / CARD).is_file():
-        return
-    folder = run_folder(path)
-    if not (folder / FINISHED).is_file():
+def source_of(model: Model, argument: str) -> str | Path:
+    """What a model is loaded from, which says what data it is scored on."""
+    if not isinstance(model, TrainedModel):
+        return model
+    if model.source is None:
         raise UserError(
-            f"{folder} was not trained to its end. {how_to_go_on(folder)} goes on with it; {folder}/last.ckpt is the model as "
-            "it is now"
+            "this model was not loaded from a run, so its data is not known; load it with cfgen.load", argument
         )
+    return model.source
+
+
+@contextlib.contextmanager
+def blame(argument: str) -> Iterator[None]:
+    """Says of which argument bad input is the fault, where it does not say so itself."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error), error.argument or argument) from error
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """Short names that tell runs apart: `NAME` of `runs/NAME/001`, with the number, or the whole path, where needed."""
+    """Short names that tell runs apart: `NAME` of `runs/NAME/001`, with the number, or the whole path, where needed.
+
+    >>> names_of([Path("runs/ali/001"), Path("runs/csali/001")])
+    ['ali', 'csali']
+    """
     absolute = [folder.absolute() for folder in folders]
     short = [folder.parent.name if folder.name.isdigit() else folder.name for folder in absolute]
     for longer in ([f"{folder.parent.name}/{folder.name}" for folder in absolute], list(map(str, absolute))):
@@ -94,18 +118,19 @@ def require_same_images(first: Subject, other: Subject) -> None:
     """Refuses runs that read other data from elsewhere with the same settings."""
     same = first.columns.keys() == other.columns.keys() and torch.equal(first.x, other.x)
     if not same or any(not torch.equal(first.columns[name], other.columns[name]) for name in first.columns):
-        raise other_data(first.folder, other.folder, ["other files"])
+        raise other_data(first.name, other.name, ["other files"])
 
 
-def other_data(first: Path, other: Path, why: Sequence[str]) -> UserError:
+def other_data(first: str | Path, other: str | Path, why: Sequence[str]) -> UserError:
     return UserError(
-        f"{first} and {other} have different data ({'; '.join(why)}): only models of the same images can be compared"
+        f"{first} and {other} have different data ({'; '.join(why)}); only models of the same images can be compared",
+        argument="models",
     )
 
 
 def data_settings(folder: Path) -> dict[str, Any]:
     """The data section of a run's config, without where files lie, how they are batched and what is assumed of the attributes:
     models that differ in that are what one wants to compare.  What the images are is looked at once they are read."""
-    section = yaml.safe_load((folder / "config.yaml").read_text())["data"]
+    section = run_config(folder)["data"]
     settings = {"class_path": section["class_path"], **(section.get("init_args") or {})}
     return {key: value for key, value in settings.items() if key not in (*OWN_DATA, *PLACES, *ASSUMED)}

@@ -15,7 +15,11 @@ __all__ = ["ask_each", "asked_values", "do_name"]
 
 
 def do_name(attribute: str) -> str:
-    """What the intervention on an attribute is called, in sweeps and in the names of scores."""
+    """What the intervention on an attribute is called, in sweeps and in the names of scores.
+
+    >>> do_name("thickness")
+    'do(thickness)'
+    """
     return f"do({attribute})"
 
 

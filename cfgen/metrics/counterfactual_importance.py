@@ -21,12 +21,20 @@ def local_importance(p_r: Tensor, p_c: Tensor, a: Tensor) -> Tensor:
 
     `a` is the image's own value of the binary attribute, `p_r` the output for its base image and `p_c` that for the
     counterfactual under do(attribute = 1 - a).  One of the two interventions of Eq. 6 changes nothing: its image is the base.
+
+    >>> p_r, p_c, a = torch.tensor([0.75, 0.5]), torch.tensor([0.25, 0.5]), torch.tensor([1, 0])
+    >>> local_importance(p_r, p_c, a)
+    tensor([0.5000, 0.0000])
     """
     return torch.where(a == 1, p_r - p_c, p_c - p_r)
 
 
 def ranking(scores: Mapping[str, Any], k: int = 4) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-    """The k attributes that raise the output most and the k that lower it most, the strongest first, of scores by name."""
+    """The k attributes that raise the output most and the k that lower it most, the strongest first, of scores by name.
+
+    >>> ranking({"Bald": -0.3, "Smiling": 0.1, "Young": 0.2}, k=1)
+    ([('Young', 0.2)], [('Bald', -0.3)])
+    """
     ordered = sorted(((name, float(score)) for name, score in scores.items()), key=lambda pair: -abs(pair[1]))
     return [pair for pair in ordered if pair[1] > 0][:k], [pair for pair in ordered if pair[1] < 0][:k]
 
@@ -39,6 +47,11 @@ class CounterfactualImportance(Metric):
         NAME                  the score, in [-1, 1]; NaN without images
         NAME/low, NAME/high   the ends of a 95 % interval of that mean, by the normal distribution; NaN with fewer than two
         NAME/n                images seen
+
+    >>> importance = CounterfactualImportance(["Young"])
+    >>> importance.update("Young", torch.tensor([0.75]), torch.tensor([0.25]), torch.tensor([1]))
+    >>> importance.compute()["Young"]
+    tensor(0.5000)
     """
 
     full_state_update = False

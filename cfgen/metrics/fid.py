@@ -93,5 +93,9 @@ def fids(
 
 
 def intervention_name(do: Mapping[str, Any]) -> str:
-    """`do(Bangs=1,Young=0)`."""
+    """What an intervention is called.
+
+    >>> intervention_name({"Bangs": 1, "Young": 0})
+    'do(Bangs=1,Young=0)'
+    """
     return f"do({','.join(f'{name}={value}' for name, value in do.items())})"

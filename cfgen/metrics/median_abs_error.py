@@ -14,6 +14,11 @@ class MedianAbsError(Metric):
     """median |measured - requested| over all images of all processes.
 
     An image that cannot be measured (NaN: nothing is drawn on it) counts as infinitely wrong, not as absent.
+
+    >>> metric = MedianAbsError()
+    >>> metric.update(torch.tensor([1.0, 2.5, torch.nan]), torch.tensor([1.0, 2.0, 3.0]))
+    >>> metric.compute()
+    tensor(0.5000)
     """
 
     full_state_update = False

@@ -118,7 +118,11 @@ CELEBA = Tables(
 
 
 def tables_for(image_shape: Sequence[int]) -> Tables:
-    """The tables that fit an image of this (channels, height, width); its channels may differ from the paper's."""
+    """The tables that fit an image of this (channels, height, width); its channels may differ from the paper's.
+
+    >>> tables_for((3, 64, 64)) is CELEBA
+    True
+    """
     by_size: dict[tuple[int, ...], Tables] = {tables.image_shape[1:]: tables for tables in (MORPHO_MNIST, CELEBA)}
     if len(image_shape) != 3 or tuple(image_shape[1:]) not in by_size:
         raise UserError(

@@ -7,9 +7,8 @@ from typing import Any
 
 import yaml
 
-from cfgen.checkpoints import class_path
-from cfgen.runs.loading import CounterfactualModel
-from cfgen.training.stages import earlier_runs
+from cfgen.checkpoints import class_path, earlier_runs
+from cfgen.runs.model import TrainedModel
 
 __all__ = ["model_card"]
 
@@ -18,7 +17,7 @@ LINKED = ("scm", "image_shape")  # come from the data, and stand under Attribute
 
 def model_card(
     name: str,
-    model: CounterfactualModel,
+    model: TrainedModel,
     size: int,
     data: Sequence[str] = (),
     config: Mapping[str, Any] | None = None,
@@ -51,7 +50,7 @@ def model_card(
     return "\n\n".join(parts) + "\n"
 
 
-def attributes(model: CounterfactualModel) -> str:
+def attributes(model: TrainedModel) -> str:
     lines = []
     for name, spec in model.schema.spec.items():
         match spec:
@@ -65,7 +64,7 @@ def attributes(model: CounterfactualModel) -> str:
     return "\n".join([*lines, "", f"Causes: {causes or 'none among them'}."])
 
 
-def recipe(model: CounterfactualModel, config: Mapping[str, Any]) -> str:
+def recipe(model: TrainedModel, config: Mapping[str, Any]) -> str:
     """What a run's config says, and of which models of earlier runs it was made."""
     trainer = config.get("trainer", {})
     parts = {key: config[key] for key in ("data", "model") if key in config}

@@ -53,7 +53,7 @@ def find_last_run(root: Path, name: str, holding: str) -> Path:
     for run in runs_of(root, name):
         if (run / holding).is_file():
             return run
-    raise UserError(f"no run under {root / name} has a {holding} yet: start one without --ckpt_path")
+    raise UserError(f"no run under {root / name} has a {holding} yet: start one without it", argument="ckpt_path")
 
 
 def how_to_go_on(folder: Path) -> str:

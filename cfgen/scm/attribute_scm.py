@@ -43,6 +43,14 @@ class AttributeSCM(nn.Module):
 
     Columns are in real units, one row per image, on any device; `do` maps names to a scalar or to one value per row.
     The whole fitted model, ranges included, is its state dict; `AttributeSCM(**scm.spec)` rebuilds its structure.
+
+    >>> thickness = torch.linspace(1, 5, 100)
+    >>> columns = {"thickness": thickness, "intensity": 40 * thickness}
+    >>> kinds = {name: {"kind": "continuous"} for name in columns}
+    >>> scm = AttributeSCM(kinds, [("thickness", "intensity")], {"intensity": "gaussian"}).fit(columns)
+    >>> had_it_been_5 = scm.counterfactual({name: column[:1] for name, column in columns.items()}, {"thickness": 5.0})
+    >>> round(had_it_been_5["intensity"].item())
+    200
     """
 
     fitted: Tensor

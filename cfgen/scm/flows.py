@@ -6,8 +6,6 @@ import math
 from abc import abstractmethod
 
 import torch
-from pyro.distributions.transforms import ConditionalSpline
-from pyro.nn import DenseNN
 from torch import Tensor, nn
 
 from cfgen.attributes import Attribute
@@ -118,11 +116,25 @@ class MLP(LogitFlow):
         return location + log_scale.exp() * noise
 
     def optimise(self, y: Tensor, parents: Tensor) -> None:
+        start = [weight.detach().clone() for weight in self.net.parameters()]
+        for decay in (0.0, 1e-3, 1e-2, 0.1):
+            self._optimise(y, parents, decay)
+            if all(weight.isfinite().all() for weight in self.net.parameters()):
+                return
+            # few rows can be fitted without end, the scale falling to 0 at one of them: again, with a weak prior
+            with torch.no_grad():
+                for weight, first in zip(self.net.parameters(), start, strict=True):
+                    weight.copy_(first)
+        raise ValueError(f"{len(y)} rows are not enough to fit this mechanism; `gaussian` needs fewer")
+
+    def _optimise(self, y: Tensor, parents: Tensor, decay: float) -> None:
         optimiser = torch.optim.LBFGS(self.net.parameters(), max_iter=150, line_search_fn="strong_wolfe")
 
         def loss() -> Tensor:
             optimiser.zero_grad()
             value = -self._log_prob_y(y, parents).mean()
+            if decay:
+                value = value + decay * sum(weight.square().sum() for weight in self.net.parameters())
             value.backward()
             return value
 
@@ -142,6 +154,9 @@ class Spline(LogitFlow):
         hidden: int = 16,
     ) -> None:
         super().__init__(attribute, parents, low, high)
+        from pyro.distributions.transforms import ConditionalSpline  # only here: most models do without Pyro
+        from pyro.nn import DenseNN
+
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             net = DenseNN(

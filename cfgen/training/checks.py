@@ -1,4 +1,4 @@
-"""What `cfgen fit` looks at before anything is trained, and what it makes of a constructor's refusal."""
+"""What is looked at before anything is trained, and what is made of a constructor's refusal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from callbacks import FID
-from cfgen.attributes import Schema
 from cfgen.errors import UserError
 from cfgen.networks.features import network_name
 
@@ -17,14 +16,20 @@ def check_names(callbacks: Sequence[Any], data: Any) -> None:
     """Lets callbacks that name attributes refuse those the data does not have, and looks for an FID that is monitored."""
     for callback in callbacks:
         if hasattr(callback, "check"):
-            callback.check(Schema(data.scm_spec["attributes"]))
+            try:
+                callback.check(data)
+            except (UserError, ValueError) as error:
+                name = type(callback).__name__
+                said = str(error) if name in str(error) else f"{name}: {error}"
+                raise UserError(said, argument="trainer.callbacks") from error
     networks = [network_name(callback.features) for callback in callbacks if isinstance(callback, FID)]
     for callback in callbacks:
         monitor = getattr(callback, "monitor", None) or ""
         if networks and monitor.startswith("val/fid_") and monitor.split("/")[1].removeprefix("fid_") not in networks:
             other = monitor.replace(monitor.split("/")[1], f"fid_{networks[0]}")
             raise UserError(
-                f"{type(callback).__name__} monitors {monitor}, but FID has another network: monitor {other}"
+                f"{type(callback).__name__} monitors {monitor}, but FID has another network: monitor {other}",
+                argument="trainer.callbacks",
             )
 
 

@@ -11,29 +11,34 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 
-from cfgen.attributes import unknown_name
+from cfgen.errors import UserError, unknown_name
+from cfgen.training.configs import SUFFIXES, packaged_configs
+from cfgen.training.options import LINKED, assignments
 
 __all__ = ["explain"]
 
 PACKAGES = ("lightning_modules", "datamodules", "callbacks")
-LINKED = {"scm", "image_shape"}  # come from the data, not from the user
 
 
-def explain(message: str, arguments: Sequence[str], top_level: Iterable[str]) -> str:
-    """One line for a parser's message; `arguments` are the command's, searched for the classes it meant to configure."""
+def explain(message: str, words: Sequence[str], top_level: Iterable[str]) -> UserError:
+    """A parser's message in one line; `words` are the command's, searched for the classes it meant to configure."""
     if match := re.search(r"Option '([^']+)' is not accepted|unrecognized arguments: (\S+)", message):
         name = (match[1] or match[2]).lstrip("-").split("=")[0]
-        return unknown_option(name, arguments, top_level)
-    if "arguments are required" in message:
-        return f"{message}: name them in a --config"
-    if match := re.search(r"class_path '([^']+)'", message):
-        return unknown_class(match[1], message)
-    if match := re.search(r"Expected a dot import path string: (\S+)", message):
-        return unknown_class(match[1], message)
+        return UserError(unknown_option(name, words, top_level), argument=option_named(name, words))
+    if match := re.search(r"arguments are required: (.+)", message):
+        return UserError(f"no {match[1].replace(', ', ' and no ')} is named: give a config that names one", "config")
+    if match := re.search(r"class_path '([^']+)'|Expected a dot import path string: (\S+)", message):
+        return UserError(unknown_class(match[1] or match[2], message))
     if match := re.search(r'Parser key "([^"]+)":\s*Expected an? (.+?)\. Got value: (.*)', message):
-        kind = re.sub(r"<class '([^']+)'>", r"\1", match[2])
-        return f"{match[1]}: expected {kind}, got {match[3].strip()!r}"
-    return message
+        kind, option = re.sub(r"<class '([^']+)'>", r"\1", match[2]), option_named(match[1], words)
+        where = "" if option else f"{match[1]}: "  # in a config file
+        return UserError(f"{where}expected {kind}, not {match[3].strip()!r}", argument=option)
+    return UserError(message, argument="config" if "Problems parsing config" in message else None)
+
+
+def option_named(name: str, words: Sequence[str]) -> str | None:
+    """The option of the command that ends in this name, where it is one: it may stand in a config file instead."""
+    return next((option for option, _ in assignments(words) if option.split(".")[-1] == name.split(".")[-1]), None)
 
 
 def unknown_class(path: str, message: str) -> str:
@@ -52,16 +57,16 @@ def unknown_class(path: str, message: str) -> str:
     return unknown_name("class", path, valid)
 
 
-def unknown_option(name: str, arguments: Sequence[str], top_level: Iterable[str]) -> str:
+def unknown_option(name: str, words: Sequence[str], top_level: Iterable[str]) -> str:
     """The option that nothing accepts, and what the class it comes nearest to does accept."""
     leaf = name.rsplit(".", 1)[-1]
-    groups = {"": sorted(set(top_level)), "trainer": parameters(pl.Trainer)}
-    groups |= {path: parameters(found) for path, found in classes_named(arguments).items()}
+    groups = {"": sorted(set(top_level)), "Trainer": parameters(pl.Trainer)}
+    groups |= {path: parameters(owner) for path, owner in classes_named(words).items()}
 
     def nearness(group: str) -> float:
         return max((difflib.SequenceMatcher(None, leaf, option).ratio() for option in groups[group]), default=0.0)
 
-    best = "trainer" if name.startswith("trainer.") else max(groups, key=nearness)
+    best = "Trainer" if name.startswith("trainer.") else max(groups, key=nearness)
     return unknown_name(f"option of {best}" if best else "option", leaf, groups[best])
 
 
@@ -69,13 +74,12 @@ def parameters(owner: type) -> list[str]:
     return [name for name in inspect.signature(owner).parameters if name not in LINKED]
 
 
-def classes_named(arguments: Sequence[str]) -> dict[str, type]:
-    """Every class whose path stands in the arguments or in a config file they name."""
-    texts = list(arguments)
-    for argument in arguments:
-        path = Path(argument.split("=", 1)[-1])
-        texts += [file.read_text() for file in config_files(path)]
-    found: dict[str, type] = {}
+def classes_named(words: Sequence[str]) -> dict[str, type]:
+    """Every class whose path stands in the words or in a config file they name."""
+    texts = list(words)
+    for word in words:
+        texts += [file.read_text() for file in config_files(Path(word.split("=", 1)[-1]))]
+    classes: dict[str, type] = {}
     for path in re.findall(r"\b[\w.]+\.[A-Z]\w*", "\n".join(texts)):
         module_name, _, name = path.rpartition(".")
         try:
@@ -83,16 +87,14 @@ def classes_named(arguments: Sequence[str]) -> dict[str, type]:
         except (ImportError, ValueError):
             continue
         if isinstance(candidate, type):
-            found[path] = candidate
-    return found
+            classes[path] = candidate
+    return classes
 
 
 def config_files(path: Path) -> list[Path]:
     """A config file and those that it includes, packaged or not."""
-    from cfgen.training.parser import packaged_configs
-
     path = packaged_configs().get(path.name.removesuffix(".yaml"), path) if not path.is_file() else path
-    if not path.is_file() or path.suffix not in (".yaml", ".yml", ".json"):
+    if not path.is_file() or path.suffix not in (*SUFFIXES, ".json"):
         return []
     included = re.findall(r":\s*([\w./-]+\.yaml)\b", path.read_text())
     return [path, *(path.parent / name for name in included if (path.parent / name).is_file())]

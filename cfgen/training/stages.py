@@ -1,29 +1,161 @@
-"""Runs that need an earlier run: a finished one is used, an interrupted one resumed, a missing one trained first."""
+"""Runs that need an earlier run: which there are, which have to be trained first, and in what order.
+
+A config is resolved once, and so is every config that it needs and that has no finished run; the result is a list of plain
+fits.  Whatever can be refused is refused while the list is made, before the first of them starts.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
-from cfgen.attributes import unknown_name
-from cfgen.checkpoints import CARD, found_class, located, packaged_models
-from cfgen.errors import UserError
-from cfgen.runs.folders import FINISHED, runs_of
+from cfgen.checkpoints import CARD, built, earlier_runs, located, packaged_models
+from cfgen.errors import UserError, unknown_name
+from cfgen.runs.data import OWN_DATA
+from cfgen.runs.folders import FINISHED, find_last_run, runs_of
+from cfgen.training.checks import check_names, refusal_in
+from cfgen.training.cli import FitCLI
+from cfgen.training.configs import SUFFIXES, packaged_configs
 
-__all__ = ["earlier_runs", "finished_run", "interrupted_run", "ready_run", "stage_arguments"]
+__all__ = ["Step", "existing_run", "finished_run", "interrupted_run", "plan", "stage_words"]
 
 # what a run's processes run on is the same in all its stages; how long each trains is its own affair
 SHARED_TRAINER = ("accelerator", "devices", "num_nodes", "strategy", "precision")
-OWN_DATA = ("batch_size", "flip")  # how a stage goes through the data that all share
 
 
-def earlier_runs(class_path: str) -> Sequence[str]:
-    """The arguments of a module's class that name earlier runs, as its `earlier_runs` says."""
-    return getattr(found_class(class_path), "earlier_runs", ())
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One plain fit: its config, the earlier runs that its model builds on, and the checkpoint that it starts from.
+
+    An earlier run is a folder, or the step of the same plan that trains it.  `sources` are the earlier runs as the config
+    names them, `needed_by` is the run that this one is trained for; the last step of a plan is trained for its own sake.
+    """
+
+    cli: FitCLI
+    sources: Mapping[str, str]
+    builds_on: Mapping[str, Path | Step]
+    checkpoint: Path | None = None
+    needed_by: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.cli.config.name
+
+    @property
+    def root(self) -> Path:
+        return Path(self.cli.config.runs_dir)
+
+    def use(self, runs: Mapping[str, Path]) -> None:
+        """Puts the folders of the earlier runs where the config named them."""
+        for key, run in runs.items():
+            self.cli.config.model.init_args[key] = str(run)
+
+    def interrupted(self) -> Path | None:
+        """The run to go on with, for a run of several stages; known when the folders of its earlier runs are."""
+        staged = self.needed_by is not None or bool(self.builds_on)
+        if not staged or self.checkpoint is not None or self.cli.config.trainer.fast_dev_run:
+            return None
+        return interrupted_run(self.root, self.name, self.cli.dump())
+
+    def finished(self) -> Path:
+        """The folder of this step's run, on every process, once it is trained to its end."""
+        run = finished_run(self.root, self.name, self.cli.dump())
+        if run is None:
+            raise UserError(f"{self.name} was interrupted: the same command goes on with it")
+        return run
+
+    def remedy(self, key: str) -> str:
+        """What to do about an earlier run that does not fit."""
+        source = self.sources[key]
+        if existing_run(source) is not None:
+            return "Name another run"
+        words = stage_words(source, self.cli.dump(), str(self.root))
+        return f"Make one that does: {shlex.join(['cfgen', 'fit', *words])}"
+
+    def check(self) -> None:
+        """Refuses wrong names in the callbacks, as they are refused when the run starts."""
+        callbacks = self.cli.config.trainer.callbacks or []
+        try:
+            made = [built(one) for one in (callbacks if isinstance(callbacks, list) else [callbacks])]
+            check_names(made, built(self.cli.config.data))
+        except ValueError as error:
+            raise UserError(str(refusal_in(error))) from error
+
+
+def plan(words: Sequence[str]) -> list[Step]:
+    """What `cfgen fit` with these words trains, in order; nothing is trained, and nothing made, yet."""
+    planner = _Planner()
+    planner.add(FitCLI(words))
+    if len(planner.steps) > 1:  # a wrong name must not come out hours later, when the earlier runs are done
+        for step in planner.steps:
+            step.check()
+    return planner.steps
+
+
+class _Planner:
+    """Collects the steps of a plan, the earlier ones first; each config is resolved once."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._stages: dict[tuple[str, ...], Path | Step | None] = {}
+
+    def add(self, cli: FitCLI, needed_by: str | None = None) -> Step:
+        checkpoint = given_checkpoint(cli)
+        model = cli.config.model
+        sources = {key: str(model.init_args[key]) for key in earlier_runs(model.class_path)}
+        builds_on = {key: self._earlier(key, source, cli) for key, source in sources.items()}
+        step = Step(cli, sources, builds_on, checkpoint, needed_by)
+        self.steps.append(step)
+        return step
+
+    def _earlier(self, key: str, source: str, cli: FitCLI) -> Path | Step:
+        """What a config names as an earlier run: one that is there, else the step that trains it."""
+        try:
+            existing = existing_run(source)
+        except UserError as error:
+            raise UserError(str(error), argument=f"model.{key}") from error
+        if existing is not None:
+            return existing
+        words = tuple(stage_words(source, cli.dump(), cli.config.runs_dir))
+        if words not in self._stages:
+            self._stages[words] = None  # while it is being resolved
+            stage = FitCLI(words)
+            finished = finished_run(Path(stage.config.runs_dir), stage.config.name, stage.dump())
+            if finished is None and cli.config.trainer.fast_dev_run:
+                raise UserError(
+                    f"a run with fast_dev_run leaves nothing to build on. Train the earlier one: cfgen fit --config {source}",
+                    argument="trainer.fast_dev_run",
+                )
+            self._stages[words] = finished or self.add(stage, needed_by=cli.config.name)
+        earlier = self._stages[words]
+        if earlier is None:
+            raise UserError(f"{source} needs itself as an earlier run", argument=f"model.{key}")
+        return earlier
+
+
+def existing_run(source: str) -> Path | None:
+    """A run of the user's or a packaged model, as it is; None where `source` is a config, whose run is another question."""
+    path = Path(source)
+    if not path.exists() and source in packaged_models():
+        return located(source)
+    if path.exists() and path.suffix not in SUFFIXES:
+        if path.is_dir() and not (path / CARD).is_file() and not any(path.glob("**/*.ckpt")):
+            raise UserError(
+                f"{source} holds no checkpoint: give a run folder, or the name of a config to train it first"
+            )
+        return path
+    if not path.exists():
+        name, configs = source.removesuffix(".yaml"), packaged_configs()
+        if name not in configs:
+            raise UserError(f"there is no run at {source}, and {unknown_name('config', name, configs)}")
+    return None
 
 
 def finished_run(root: Path, name: str, config: Mapping[str, Any]) -> Path | None:
@@ -63,40 +195,25 @@ def interrupted_run(root: Path, name: str, config: Mapping[str, Any]) -> Path | 
     return newest if config_of(newest) == config else None
 
 
-def ready_run(
-    value: str,
-    root: Path,
-    configs: Sequence[str],
-    planned: Callable[[str], Mapping[str, Any]],
-    train: Callable[[str], None],
-) -> Path:
-    """What `value` names: one of the user's runs or a packaged model as it is; of a config, its finished run, trained where
-    needed.  `planned` says what a config would be trained with here, `train` trains it."""
-    path = Path(value)
-    if not path.exists() and value in packaged_models():
-        return located(value)
-    if path.exists() and path.suffix not in (".yaml", ".yml"):
-        if path.is_dir() and not (path / CARD).is_file() and not any(path.glob("**/*.ckpt")):
-            raise UserError(
-                f"{value} holds no checkpoint: give a run folder, or the name of a config to train it first"
-            )
-        return path
-    name = path.stem if path.suffix in (".yaml", ".yml") else value
-    if not path.exists() and name not in configs:
-        raise UserError(f"no run at {value}, and {unknown_name('config', name, configs)}")
-    config = planned(value)
-    found = finished_run(root, name, config)
-    if found is None:
-        train(value)
-        found = finished_run(root, name, config)
-        if found is None:
-            raise UserError(f"{name} was interrupted: the same command goes on with it")
-    return found
+def given_checkpoint(cli: FitCLI) -> Path | None:
+    """The checkpoint that `ckpt_path` names: a file, or of the newest run of this name its last."""
+    wanted = cli.config.ckpt_path
+    if wanted is None:
+        return None
+    if wanted == "last":
+        return find_last_run(Path(cli.config.runs_dir), cli.config.name, "last.ckpt") / "last.ckpt"
+    if not Path(wanted).is_file():
+        raise UserError(f"there is no checkpoint {wanted}: give a file, or 'last' for the newest run's", "ckpt_path")
+    try:
+        torch.load(wanted, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # whatever a torn or foreign file makes of itself
+        raise UserError(f"{wanted} is not a whole checkpoint ({type(error).__name__})", "ckpt_path") from error
+    return Path(wanted)
 
 
-def stage_arguments(stage: str, outer: Mapping[str, Any], root: str) -> list[str]:
-    """The command of an earlier stage: its own config, on the data and the devices of the run that needs it."""
-    shared = {key: value for key, value in outer["data"]["init_args"].items() if key not in OWN_DATA}
+def stage_words(stage: str, outer: Mapping[str, Any], root: str) -> list[str]:
+    """An earlier stage as `cfgen fit` takes it: its own config, on the data and the devices of the run that needs it."""
+    shared = {key: value for key, value in outer["data"].get("init_args", {}).items() if key not in OWN_DATA}
     data = json.dumps({"class_path": outer["data"]["class_path"], "init_args": shared})
     words = ["--config", stage, "--runs_dir", root, f"--data={data}"]
     words.append(f"--seed_everything={json.dumps(outer['seed_everything'])}")

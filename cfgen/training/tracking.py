@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only, rank_zero_warn
 
-__all__ = ["ScalarCSV", "wandb_logger"]
+__all__ = ["ScalarCSV", "finish", "wandb_logger"]
 
 
 class ScalarCSV(Logger):
@@ -54,15 +54,15 @@ class ScalarCSV(Logger):
                     writer.writerow([epoch, step, name, f"{value:.8g}"])
 
 
-def wandb_logger(folder: Path, config: Mapping[str, Any]) -> WandbLogger | None:
+def wandb_logger(folder: Path, config: Mapping[str, Any], tell: Callable[[str], None]) -> WandbLogger | None:
     """W&B online when the user is logged in, else offline; asks nothing, and a run without it still runs.
 
-    WANDB_MODE (online, offline, disabled) is obeyed.
+    WANDB_MODE (online, offline, disabled) is obeyed.  `tell` hears where the run can be seen.
     """
     wanted = os.environ.get("WANDB_MODE", "")
     if wanted == "disabled":
         return None
-    os.environ.setdefault("WANDB_SILENT", "true")  # its banners; where the run is tracked is said below
+    os.environ.setdefault("WANDB_SILENT", "true")  # its banners; `tell` says where the run is tracked
     try:
         import wandb
 
@@ -90,7 +90,7 @@ def wandb_logger(folder: Path, config: Mapping[str, Any]) -> WandbLogger | None:
                 if mode == "online"
                 else f"offline; `wandb sync {folder}/wandb/offline-*` uploads it"
             )
-            print(f"W&B: {where}", flush=True)
+            tell(f"W&B: {where}")
             return logger
     return None
 

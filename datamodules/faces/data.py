@@ -32,7 +32,7 @@ class Faces(CelebA):
     """Drawn faces with binary attributes; needs no download.  `y` is `Attractive`, biased by a known amount.
 
     The set is written once, as JPEG files in CelebA's layout, and read as CelebA is.  The first eight tenths train, one
-    tenth validates and one tests.  `faces_scm` has the probabilities of the attributes and the weights of the label.
+    tenth validates and one tests.  `datamodules.faces.scm` has the probabilities of the attributes and the weights of the label.
 
     Args:
         count: how many faces.

@@ -1,9 +1,9 @@
-"""Drawn faces and a generator of them, as a user would have it."""
+"""Drawn faces and a model of them, as a user would have it."""
 
 import pytest
 import yaml
 
-from cfgen.runs.loading import CounterfactualModel
+from cfgen.runs.model import TrainedModel
 from datamodules import Faces
 from tests.audit.shifting import Shift
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory, faces_cache, data):
     """An exported model with its config beside it."""
     module = Shift(data.scm_spec, data.image_shape)
     module.scm.fit(data.train_columns)
-    folder = CounterfactualModel(module).save(tmp_path_factory.mktemp("audit") / "run")
+    folder = TrainedModel(module).save(tmp_path_factory.mktemp("audit") / "run")
     settings = {"count": COUNT, "cache_dir": str(faces_cache)}
     (folder / "config.yaml").write_text(
         yaml.safe_dump({"data": {"class_path": "datamodules.Faces", "init_args": settings}})

@@ -18,10 +18,10 @@ class Shift(ImageMechanismModule):
         self.register_buffer("amounts", amounts)
         self.largest, self.decoded = 0, 0
 
-    def prior(self, rows):
-        return torch.zeros(rows, *self.image_shape), torch.zeros(rows)
+    def prior(self, a, noise=None):
+        return torch.zeros(len(a), *self.image_shape), torch.zeros(len(a))
 
-    def abduct(self, x, a):
+    def abduct(self, x, a, noise=None):
         return x - torch.einsum("nk,kchw->nchw", a, self.amounts), a.sum(1)
 
     def decode(self, z, a):
@@ -62,7 +62,7 @@ CLASSIFIER = "tests.audit.shifting:Reddish"
 
 
 def options(run, *more, do=DO):
-    words = ["--generator", str(run), "--classifier", CLASSIFIER, "--accelerator", "cpu"]
+    words = ["--model", str(run), "--classifier", CLASSIFIER, "--accelerator", "cpu"]
     return [*words, *(word for text in do for word in ("--do", text)), *more]
 
 

@@ -6,7 +6,7 @@ import yaml
 from torch import nn
 
 from cfgen import audit
-from cfgen.runs.loading import CounterfactualModel
+from cfgen.runs.model import TrainedModel
 from lightning_modules import ImageMechanismModule
 from tests.audit.shifting import options, rows
 
@@ -21,10 +21,10 @@ class Striping(ImageMechanismModule):
         super().__init__(scm, image_shape)
         self.save_hyperparameters()
 
-    def prior(self, rows):
-        return torch.zeros(rows, *self.image_shape)
+    def prior(self, a, noise=None):
+        return torch.zeros(len(a), *self.image_shape)
 
-    def abduct(self, x, a):
+    def abduct(self, x, a, noise=None):
         return x
 
     def decode(self, z, a):
@@ -58,7 +58,7 @@ def found(data, faces_cache, here):
     """What the command finds about a classifier, as bias.csv and importance.csv have it."""
     module = Striping(data.scm_spec, data.image_shape)
     module.scm.fit(data.train_columns)
-    folder = CounterfactualModel(module).save(here / "run")
+    folder = TrainedModel(module).save(here / "run")
     faces = {"class_path": "datamodules.Faces", "init_args": {"count": data.count, "cache_dir": str(faces_cache)}}
     (folder / "config.yaml").write_text(yaml.safe_dump({"data": faces}))
 

@@ -36,9 +36,9 @@ MALE = {"class_path": "datamodules.CelebA", "init_args": {"target": "Male"}}
         (FACES, "Attractive", None, "Attractive", "target", 1),
         (FACES, "Young", None, "Young", "Young", 1),
         (FACES, "handsome", None, "handsome", None, 1),
-        (SMILING, None, None, "Smiling", "Smiling", 1),  # not what the generator's data has as its target
+        (SMILING, None, None, "Smiling", "Smiling", 1),  # not what the model's data has as its target
         (SMILING, None, 0, "not Smiling", "Smiling", 0),
-        (MALE, None, None, "Male", None, 1),  # which the generator's data does not know
+        (MALE, None, None, "Male", None, 1),  # which the model's data does not know
         (None, None, None, "yes", None, 1),  # a checkpoint alone
         ("foreign", None, None, "yes", None, 1),
         ("foreign", None, 31, "class 31", None, 1),
@@ -60,7 +60,7 @@ def test_answers_are_compared_with_what_was_asked(data, here, config, label, pos
 
 
 def test_digits_have_classes_by_number(tiny_run, here):
-    from cfgen.runs.loading import run_data
+    from cfgen.runs.data import run_data
 
     digits = run_data(tiny_run)
     digits.setup()
@@ -78,14 +78,14 @@ def test_digits_have_classes_by_number(tiny_run, here):
 
 
 def test_a_run_is_held_to_its_own_target(run, data, here, capsys):
-    words = options(run, "--images", "30", "--explain", "none", "--out", "found", do=["Bangs=1"])
+    words = options(run, "--count", "30", "--explain", "none", "--out", "found", do=["Bangs=1"])
     words[words.index(CLASSIFIER)] = classifier_run(here / "theirs", SMILING)
     assert audit.main(words) == 0
     out = capsys.readouterr().out
     assert "Bias towards Smiling" in out
     assert "Attractive" not in out
     facts = json.loads((here / "found/audit.json").read_text())
-    says_yes = facts["generator_error"]["positive_real"]
+    says_yes = facts["model_error"]["positive_real"]
     assert says_yes in (0, 1)  # untrained, and so of one opinion
     smiling = data.columns("test")["Smiling"][:30].mean().item()
     assert facts["accuracy"] == pytest.approx(smiling if says_yes else 1 - smiling)
@@ -95,9 +95,9 @@ def test_a_run_is_held_to_its_own_target(run, data, here, capsys):
 def test_nobody_knows_what_a_foreign_classifier_was_asked(run, here, capsys):
     for more in ([], ["--label", "Reddish"]):
         folder = "-".join(["found", *more])
-        assert audit.main(options(run, "--images", "10", "--explain", "none", *more, "--out", folder)) == 0
+        assert audit.main(options(run, "--count", "10", "--explain", "none", *more, "--out", folder)) == 0
         out = capsys.readouterr().out
-        assert "right about" not in out
+        assert "accuracy" not in out
         assert f"Bias towards {more[1] if more else 'yes'}" in out
         assert json.loads((here / folder / "audit.json").read_text())["accuracy"] is None
-        assert "data's own label" not in (here / folder / "report.html").read_text()
+        assert "Accuracy:" not in (here / folder / "report.html").read_text()

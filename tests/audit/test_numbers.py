@@ -1,24 +1,26 @@
-"""An audit's numbers: against the public API's, against the truth, and what they cost."""
+"""An audit's numbers: against the public API's, against the ground truth, and what they cost."""
 
 import json
 
 import pytest
 import torch
 
-import cfgen
 from cfgen import audit
-from cfgen.audit.classifiers.external import ExternalClassifier, load_network
+from cfgen.audit.classifiers.external import ExternalClassifier
+from cfgen.audit.classifiers.load import load_network
+from cfgen.audit.plan import Plan
 from cfgen.audit.quality import warnings
 from cfgen.audit.results import EVERYONE, findings, flips
-from cfgen.audit.run import Audit, Images, Plan
+from cfgen.audit.run import Images, compute_scores, example_images
 from cfgen.audit.transformations import brighten, horizontal_flip
 from cfgen.counterfactual import as_unit_float
+from cfgen.runs.model import load_trained
 from lightning_modules import ImageMechanismModule
 from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, options, rows
 
 
 def test_the_folder_and_its_numbers(run, data, here, capsys):
-    more = ["--among", "Young=0", "--explain", "Bangs,Young", "--explain_images", "25", "--batch_size", "16"]
+    more = ["--among", "Young=0", "--explain", "Bangs,Young", "--explain_count", "25", "--batch_size", "16"]
     assert audit.main(options(run, *more, "--label", "Attractive", "--out", "found")) == 0
     out = capsys.readouterr().out
     assert "report: found/report.html" in out
@@ -30,7 +32,7 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
     assert any(name.startswith("flipped_") for name in names)
 
     # the reference: the model and the classifier asked in a plain loop, image by image
-    model, network = cfgen.load(run), load_network(CLASSIFIER)
+    model, network = load_trained(run), load_network(CLASSIFIER)
     x, a = as_unit_float(data.images("test")), data.columns("test")
     base = model.counterfactual(x, a, {}).reconstructions
     say = lambda images: network(images) > 0  # noqa: E731
@@ -66,62 +68,62 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
         assert row["n"] == "25"
 
     facts = json.loads((folder / "audit.json").read_text())
-    assert facts["command"].startswith("cfgen audit --generator")
+    assert facts["command"].startswith("cfgen audit --model")
+    assert facts["seed"] == 0
+    assert facts["device"] == "1 x cpu"
+    assert facts["seconds"] > 0
+    assert facts["options"]["do"] == DO
     assert facts["data"]["images"] == len(x)
     right = (say(x) == (data.targets("test") == 1)).float().mean().item()
     assert facts["accuracy"] == pytest.approx(right)
-    assert f"right about Attractive, as the data has it: {right:.1%} of {len(x)} images" in out
-    assert f"{100 * right:.1f} % of its answers are the data's own label" in (folder / "report.html").read_text()
-    assert len(facts["data"]["sha256"]) == len(facts["generator"]["sha256"]) == 64
-    assert facts["generator_error"]["agreement"] == 1  # the mechanism is exact
+    assert f"{right:.1%} of {len(x)} images" in out
+    assert f"{100 * right:.1f} % of the images themselves" in (folder / "report.html").read_text()
+    assert len(facts["data"]["sha256"]) == len(facts["model"]["sha256"]) == len(facts["classifier"]["sha256"]) == 64
+    assert facts["model_error"]["agreement"] == 1  # the mechanism is exact
     assert torch.__version__.startswith(facts["versions"]["torch"])
 
 
-def test_what_a_generator_loses_can_be_kept(run, data, here, capsys):
-    """A generator that loses some red but changes colours rightly: with the residual kept it is the exact one."""
+class Bluish(Shift):
+    """Loses some red, but changes colours rightly."""
 
-    class Bluish(Shift):
-        def decode(self, z, a):
-            return super().decode(z, a) - torch.tensor([0.3, 0.0, 0.0])[:, None, None]
+    def decode(self, z, a):
+        return super().decode(z, a) - torch.tensor([0.3, 0.0, 0.0])[:, None, None]
 
+
+def test_what_a_model_loses_can_be_kept(run, data, here):
+    """With the residual kept, a model that loses some red is the exact one."""
     exact, classifier = Shift(data.scm_spec, data.image_shape), ExternalClassifier(Reddish())
     bluish = Bluish(data.scm_spec, data.image_shape)
     images = Images(data.images("test"), data.columns("test"), "test")
-    found = []
+    tables, plans = [], []
     for mechanism, keep in ((exact, True), (bluish, True), (bluish, False)):
         mechanism.scm.fit(data.train_columns)
-        plan = Plan({"Young=0": {"Young": 0}}, ["Bangs"], keep_residual=keep)
-        auditor = Audit(mechanism, classifier, images, plan)
-        audit.quiet_trainer("cpu", "1").predict(auditor, return_predictions=False)
-        found.append(auditor)
-    best, kept, lost = (auditor.scores for auditor in found)
+        plans.append(Plan({"Young=0": {"Young": 0}}, ["Bangs"], keep_residual=keep))
+        tables.append(compute_scores(mechanism, classifier, images, plans[-1]))
+    best, kept, lost = tables
     for name in ("base", "do/Young=0", "flip/Bangs"):
         torch.testing.assert_close(kept[name], best[name], equal_nan=True)
         assert not torch.allclose(lost[name], best[name], equal_nan=True)
     assert torch.equal(kept["base"], kept["real"])
     torch.testing.assert_close(kept["own"], lost["base"])  # the reconstruction is asked about all the same
     torch.testing.assert_close(kept["mse"], torch.full_like(kept["mse"], 0.03))  # its own error is told all the same
-    torch.testing.assert_close(found[1].examples("Young=0", torch.arange(3)).x_r, as_unit_float(images.x[:3]))
-    told = []
-    for auditor in found[1:]:
-        result = findings(auditor.scores, images.columns, auditor.plan, {EVERYONE: torch.ones(len(images.x)).bool()})
-        (warning,) = warnings(result, auditor.plan)[:1]
+    shown = example_images(bluish, images, plans[1], "Young=0", torch.arange(3))
+    assert torch.equal(shown.x_r, as_unit_float(images.x[:3]))
+    kinds = []
+    for scores, plan in zip(tables[1:], plans[1:], strict=True):
+        result = findings(scores, images.columns, plan, {EVERYONE: torch.ones(len(images.x)).bool()})
+        (warning,) = warnings(result, plan)[:1]
         differing = ((lost["real"] > 0.5) != (lost["base"] > 0.5)).float().mean().item()
         assert differing > 0.05
         assert f"{100 * differing:.1f} % of the" in warning
-        told.append("What it loses is given back" in warning)
-    assert told == [True, False]
-    assert audit.main(options(run, "--images", "20", "--explain", "none", "--keep_residual", "--out", "kept")) == 0
+        kinds.append("is added back" in warning)
+    assert kinds == [True, False]
+    assert audit.main(options(run, "--count", "20", "--explain", "none", "--keep_residual", "--out", "kept")) == 0
     assert "the images themselves: what" in (here / "kept" / "report.html").read_text()
-    facts = [json.loads((here / folder / "audit.json").read_text()) for folder in ("kept", plainly(run))]
-    assert facts[0]["generator"] == facts[1]["generator"]  # the same one, whatever is done with its images
-
-
-def plainly(run):
-    assert (
-        audit.main(options(run, "--images", "5", "--explain", "none", "--out", "plain", do=["Young=0", "Young=1"])) == 0
-    )
-    return "plain"
+    few = ["--count", "5", "--explain", "none", "--out", "plain"]
+    assert audit.main(options(run, *few, do=["Young=0", "Young=1"])) == 0
+    facts = [json.loads((here / folder / "audit.json").read_text()) for folder in ("kept", "plain")]
+    assert facts[0]["model"] == facts[1]["model"]  # the same one, whatever is done with its images
 
 
 class Oracle(ImageMechanismModule):
@@ -132,10 +134,10 @@ class Oracle(ImageMechanismModule):
         self.data = data
         self.rows = {image.numpy().tobytes(): row for row, image in enumerate(data.images("test"))}
 
-    def prior(self, rows):
-        return torch.arange(rows)
+    def prior(self, a, noise=None):
+        return torch.arange(len(a))
 
-    def abduct(self, x, a):
+    def abduct(self, x, a, noise=None):
         pixels = x.mul(255).round().to(torch.uint8)
         return torch.tensor([self.rows[image.numpy().tobytes()] for image in pixels])
 
@@ -143,22 +145,18 @@ class Oracle(ImageMechanismModule):
         return as_unit_float(self.data.true_counterfactual("test", z, a))
 
 
-def predicted(mechanism, classifier, data, plan, count=None):
-    images = Images(data.images("test")[:count], {k: v[:count] for k, v in data.columns("test").items()}, "test", data)
-    auditor = Audit(mechanism, classifier, images, plan)
-    audit.quiet_trainer("cpu", "1").predict(auditor, return_predictions=False)
-    return auditor
+def face_images(data):
+    return Images(data.images("test"), data.columns("test"), "test", data)
 
 
 def test_with_the_true_mechanism_the_estimate_is_the_truth(data):
     oracle = Oracle(data)
     oracle.scm.fit(data.train_columns)
     do = {"pale": {"Black_Hair": 1, "Pale_Skin": 1}, "serious": {"Smiling": 0}, "bright": {"Blond_Hair": 1}}
-    classifier = ExternalClassifier(load_network(CLASSIFIER))
-    auditor = predicted(oracle, classifier, data, Plan(do))
-    everyone = {EVERYONE: torch.ones(len(auditor.images.x), dtype=torch.bool)}
-    found = findings(auditor.scores, auditor.images.columns, auditor.plan, everyone)
-    assert found.generator["mse_x"] == 0
+    images, plan = face_images(data), Plan(do)
+    scores = compute_scores(oracle, ExternalClassifier(load_network(CLASSIFIER)), images, plan)
+    found = findings(scores, images.columns, plan, {EVERYONE: torch.ones(len(images.x), dtype=torch.bool)})
+    assert found.model_error["mse_x"] == 0
     for row in found.bias:
         if row.do:
             assert row.truth_within
@@ -168,34 +166,104 @@ def test_with_the_true_mechanism_the_estimate_is_the_truth(data):
     assert any(row.values["flipped"] > 0 for row in found.bias if row.do)
 
 
-def test_work_and_memory_are_bounded(run, data):
-    """No more than a batch is decoded at once, and only what an intervention changes."""
+class Counting(ExternalClassifier):
+    """Counts the images that it is asked about."""
+
+    def __init__(self, network):
+        super().__init__(network)
+        self.count = 0
+
+    def forward(self, x):
+        self.count += len(x)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("keep_residual", [False, True])
+def test_work_and_memory_are_bounded(run, data, keep_residual):
+    """No more than a batch is decoded at once, only what an intervention changes, and nothing twice."""
     do = {"young": {"Young": 1}, "old": {"Young": 0}}
     columns = data.columns("test")
+    tables = []
     for batch_size in (7, 100):
-        module = cfgen.load(run).module
-        plan = Plan(do, ["Young", "Bangs"], explain_images=10, batch_size=batch_size)
-        auditor = predicted(module, ExternalClassifier(load_network(CLASSIFIER)), data, plan)
+        module, classifier = load_trained(run).module, Counting(load_network(CLASSIFIER))
+        images = Images(data.images("test"), columns, "test")
+        plan = Plan(do, ["Young", "Bangs"], 10, batch_size=batch_size, keep_residual=keep_residual)
+        tables.append(compute_scores(module, classifier, images, plan))
         n = len(columns["Young"])
         assert module.largest <= batch_size
         # base, and every image's other age, which also is Young's importance; Bangs only where it is explained
         assert module.decoded == n + n + 10
-        assert auditor.scores["flip/Bangs"].isnan().sum() == n - 10
-        if batch_size == 7:
-            first = auditor.scores.values
-    torch.testing.assert_close(auditor.scores.values, first, equal_nan=True)
+        # real, base (or, with the residual kept, the reconstruction), two transformations, and the counterfactuals
+        assert classifier.count == 4 * n + n + 10
+        assert tables[-1]["flip/Bangs"].isnan().sum() == n - 10
+    torch.testing.assert_close(tables[0].values, tables[1].values, equal_nan=True)
 
 
 def test_examples_are_the_flipped_ones(run, data):
-    plan = Plan({"pale": {"Pale_Skin": 1}}, batch_size=20)
-    classifier = ExternalClassifier(load_network(CLASSIFIER))
-    auditor = predicted(cfgen.load(run).module, classifier, data, plan)
-    chosen = flips(auditor.scores, "pale", 0.5, 3, seed=0)
+    images, plan = face_images(data), Plan({"pale": {"Pale_Skin": 1}}, batch_size=20)
+    classifier, module = ExternalClassifier(load_network(CLASSIFIER)), load_trained(run).module
+    scores = compute_scores(module, classifier, images, plan)
+    chosen = flips(scores, "pale", 0.5, 3, seed=0)
     assert sum(map(len, chosen.values())) > 0
     for way, which in chosen.items():
         assert len(which) <= 3
         if len(which):
-            x, x_r, x_c = auditor.examples("pale", which)
+            x, x_r, x_c = example_images(module, images, plan, "pale", which)
             assert torch.equal(x, as_unit_float(data.images("test")[which]))
             assert (classifier(x_c) > 0.5).tolist() == [way == "up"] * len(which)
             assert (classifier(x_r) > 0.5).tolist() == [way == "down"] * len(which)
+
+
+class Part:
+    """One of two processes, as a table of scores sees it."""
+
+    device, count = torch.device("cpu"), 2
+
+    def __init__(self, rank):
+        self.rank, self.first, self.share = rank, rank == 0, (rank, 2)
+        self.launched = False
+
+    def launch(self):
+        self.launched = True
+
+    def sum(self, values):
+        assert self.launched
+        return values
+
+
+@pytest.mark.parametrize("keep_residual", [False, True])
+def test_the_parts_of_two_processes_add_up_to_the_whole(run, data, keep_residual):
+    images = face_images(data)
+    plan = Plan({"old": {"Young": 0}}, ["Young", "Bangs"], 15, batch_size=8, keep_residual=keep_residual)
+    classifier, module = ExternalClassifier(Reddish()), load_trained(run).module
+    whole = compute_scores(module, classifier, images, plan)
+    parts = [compute_scores(module, classifier, images, plan, processes=Part(rank)) for rank in (0, 1)]
+    assert all((part.values[1 - rank :: 2] == 0).all() for rank, part in enumerate(parts))
+    assert parts[0].names == whole.names
+    torch.testing.assert_close(parts[0].values + parts[1].values, whole.values, equal_nan=True)
+
+
+class Drawing(Shift):
+    """Draws a part of its state: the images depend on the noise."""
+
+    def abduct(self, x, a, noise=None):
+        z, total = super().abduct(x, a)
+        return z + 0.2 * noise.normal(3, 1, 1), total
+
+
+def test_examples_of_a_mechanism_that_draws_are_the_images_that_were_counted(data):
+    module = Drawing(data.scm_spec, data.image_shape)
+    module.scm.fit(data.train_columns)
+    images = face_images(data)
+    classifier = ExternalClassifier(Reddish())
+    rows_ = (images.columns["Young"] == 1).nonzero()[3:9:2, 0]
+    tables = []
+    for batch_size in (6, 100):
+        plan = Plan({"old": {"Young": 0}}, batch_size=batch_size, seed=3)
+        tables.append(compute_scores(module, classifier, images, plan))
+        shown = example_images(module, images, plan, "old", rows_)
+        torch.testing.assert_close(classifier(shown.x_c), tables[-1]["do/old"][rows_])
+        torch.testing.assert_close(classifier(shown.x_r), tables[-1]["base"][rows_])
+    torch.testing.assert_close(tables[0].values, tables[1].values, equal_nan=True)
+    other = compute_scores(module, classifier, images, Plan({"old": {"Young": 0}}, seed=4))
+    assert not torch.allclose(other["base"], tables[0]["base"])

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from cfgen.audit.figures import attribute_ranking, fairness_scatter
-from cfgen.audit.folder import png, table
+from cfgen.audit.plan import Plan, Scores
 from cfgen.audit.quality import quality_rows, warnings
-from cfgen.audit.report import Picture, Report, report_html
+from cfgen.audit.report import Report, flip_name, report_html
 from cfgen.audit.results import EVERYONE, Importance, findings
-from cfgen.audit.run import AFFINE, Plan, Scores
 from cfgen.audit.text import finding
+from cfgen.audit.transformations import AFFINE
+from cfgen.reporting.files import png, table
 
 PALE = "Black_Hair=1,Pale_Skin=1"
 PLAN = Plan({PALE: {"Black_Hair": 1, "Pale_Skin": 1}, "Young=0": {"Young": 0}}, explain=["Young"])
@@ -35,16 +36,16 @@ def found():
     return findings(scores(), {"Young": torch.ones(N)}, PLAN, members, resamples=200)
 
 
+COMMAND = "cfgen audit --model 'a run' --classifier x.onnx --do Young=0"
 FACTS = {
-    "command": "cfgen audit --generator 'a run' --classifier x.onnx --do Young=0",
     "seed": 0,
-    "generator": {"graph": [("Young", "Gray_Hair")], "sha256": "0" * 64},
-    "generator_scores": {"mse_x": 0.0123},
+    "model": {"graph": [("Young", "Gray_Hair")], "sha256": "0" * 64},
+    "model_scores": {"mse_x": 0.0123},
 }
 
 
-def page(label="Attractive", pictures=()):
-    return report_html(Report(found(), PLAN, FACTS, label, 0.5, pictures))
+def page(result=None, label="Attractive", pictures=None, facts=FACTS):
+    return report_html(Report(result or found(), PLAN, facts, label, 0.5, pictures or {}, COMMAND))
 
 
 class Reader(HTMLParser):
@@ -77,8 +78,8 @@ def read(text):
 
 def test_the_page_stands_alone_and_is_accessible():
     figure = fairness_scatter(scores(), list(AFFINE), list(AFFINE))
-    names = ("fairness_do", "fairness_affine", "ranking", "graph", f"flipped/up/{PALE}")
-    text = page(pictures=[Picture(name, f"{name}.png", png(figure)) for name in names])
+    names = ("fairness_do", "fairness_affine", "attribute_ranking", "causal_graph", flip_name("up", PALE))
+    text = page(pictures=dict.fromkeys(names, png(figure)))
     reader = read(text)
     images = [attributes for tag, attributes in reader.tags if tag == "img"]
     assert len(images) == len(names)
@@ -95,18 +96,31 @@ def test_the_page_stands_alone_and_is_accessible():
 
 
 def test_the_findings_come_first_and_in_plain_words():
-    text = read(page()).text
-    sentence = "With Black_Hair=1 and Pale_Skin=1, the classifier says “Attractive” 16.7 points more often [95 %: "
+    text = " ".join(read(page()).text.split())
+    sentence = (
+        "With Black_Hair=1 and Pale_Skin=1, the classifier says “Attractive” 16.7 points more often [95 % confidence"
+    )
     assert sentence in text  # (20 - 5) of 90
-    assert "27.8 % of 90 answers changed, 80.0 % of these from no to yes." in text
+    assert "27.8 % of 90 answers flip, 80.0 % of these from no to yes." in text
     (age,) = (row for row in found().bias if row.change == "Young=0" and row.among == EVERYONE)
     most = f"{100 * age.values['flipped/high']:.1f} %"
-    same = f"With Young=0, the classifier gives the same answer for all 100 images [95 %: fewer than {most} change]."
-    assert same in text
-    assert text.index(sentence) < text.index("Only images with Young=0") < text.index("can and cannot say")
-    assert text.index(sentence) < text.index("What these numbers can and cannot say") < text.index("cfgen audit --gen")
+    same = (
+        "With Young=0, the classifier gives the same answer for all 100 images [95 % confidence interval: fewer than "
+    )
+    assert f"{same}{most} flip]." in text
+    order = [
+        sentence,
+        "Only images with Young=0",
+        "How good the images are",
+        "can and cannot say",
+        "cfgen audit --model",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
     assert "Young causes Gray_Hair" in text
     assert "mse_x (cfgen evaluate)" in text
+    for old in ("generator", "reader"):
+        assert old not in text
 
 
 def test_names_are_text_and_not_markup():
@@ -119,80 +133,87 @@ def test_direction_and_doubt_are_said():
     rows = {row.change: row for row in found().bias if row.among == EVERYONE}
     values = rows[PALE].values
     fewer = replace(rows[PALE], values=values | {"bias": -0.02, "bias/low": -0.06, "bias/high": 0.01})
-    assert "2.0 points less often</strong> [95 %: -6.0 to +1.0]. The interval includes no difference." in finding(
-        fewer, "A"
-    )
+    sentence = finding(fewer, "A")
+    assert sentence.emphasis == "says “A” 2.0 points less often"
+    assert sentence.rest.startswith(" [95 % confidence interval: -6.0 to +1.0]. The interval includes no difference.")
 
 
-def test_a_poor_generator_is_warned_of_however_large_the_bias():
+def test_a_poor_model_is_warned_of_however_large_the_bias():
     good = found()
     assert warnings(good, PLAN) == []
     assert max(abs(row.values["bias"]) for row in good.bias) > 0.1
-    poor = replace(good, generator=good.generator | {"agreement": 0.93})
-    (told,) = warnings(poor, PLAN)
-    assert "for 7.0 % of the images" in told
-    (told,) = warnings(poor, replace(PLAN, keep_residual=True))
-    assert "the generator alone would turn 7.0 % of the classifier's answers" in told
-    assert "What it loses is given back, what it draws wrongly is not" in told
-    text = report_html(Report(poor, PLAN, FACTS, "A", 0.5, ()))
-    assert read(text).text.count("Be careful: for 7.0 %") == 1
+    poor = replace(good, model_error=good.model_error | {"agreement": 0.93})
+    (plain,) = warnings(poor, PLAN)
+    (kept,) = warnings(poor, replace(PLAN, keep_residual=True))
+    assert plain != kept
+    assert all("7.0 % of the" in text for text in (plain, kept))
+    text = read(page(poor)).text
+    assert text.count("Warning: for 7.0 % of the images") == 1
 
 
 @pytest.mark.parametrize(("positive", "same", "other"), [(0.0, "no", "yes"), (1.0, "yes", "no")])
-def test_answers_that_turn_one_way_only_are_warned_of(positive, same, other):
+def test_answers_that_flip_one_way_only_are_warned_of(positive, same, other):
     good = found()
-    stuck = replace(good, generator=good.generator | {"positive_base": positive})
-    (told,) = warnings(stuck, PLAN)
-    assert f"says {same} to every base image, so that answers can turn to {other} only" in told
+    stuck = replace(good, model_error=good.model_error | {"positive_base": positive})
+    (warning,) = warnings(stuck, PLAN)
+    assert f"says {same} to every base image, so answers can only flip to {other}" in warning
 
 
-def test_figures_of_other_interventions_stay_out():
-    evaluated = {
-        "true_error/do(Young)": 12.0,
-        "true_error/changed(Young)": 0.5,
-        "true_error/do(Bangs)": 3.0,
-        "predicted/do(Pale_Skin)/Bangs": 0.9,
-        "predicted/floor/Pale_Skin": 0.8,
-        "predicted/floor/Bangs": 0.7,
-        "bias/do(Young=1)": 0.1,
-        "commutativity_l1/do(Young),do(Bangs)": 3.0,
-        "composition_l1/1": 4.0,
-        "mse_x": 0.01,
-        "mae_z": None,
-        "fid_inception/generated": 100.0,
-        "images": 500,
-        "split": "test",
-        "standard_errors": {"mse_x": 0.1},
-    }
-    copied = [name for name, _ in quality_rows(found(), PLAN, evaluated, reader=False) if "(cfgen evaluate)" in name]
-    assert copied == [
-        "true_error/do(Young), levels of 255 (cfgen evaluate)",
-        "true_error/changed(Young), share of pixels (cfgen evaluate)",
-        "predicted/do(Pale_Skin)/Bangs, share right, or the attribute's units (cfgen evaluate)",
-        "predicted/floor/Pale_Skin, share right, or the attribute's units (cfgen evaluate)",
-        "composition_l1/1, levels of 255 (cfgen evaluate)",
-        "mse_x (cfgen evaluate)",
-        "fid_inception/generated (cfgen evaluate)",
-    ]
+SCORES = {
+    "true_error/do(Young)": 12.0,
+    "true_error/do(Bangs)": 3.0,
+    "bias/do(Young=1)": 0.1,
+    "composition_l1/1": 4.0,
+    "mse_x": 0.01,
+    "mae_z": None,
+    "fid_inception/generated": 100.0,
+    "images": 500,
+    "split": "test",
+    "standard_errors": {"mse_x": 0.1},
+}
+ABOUT = {
+    "true_error/do(Young)": {"unit": "grey levels of 255", "attribute": "Young"},
+    "true_error/do(Bangs)": {"unit": "grey levels of 255", "attribute": "Bangs"},
+    "composition_l1/1": {"unit": "grey levels of 255", "attribute": None},
+    "mse_x": {"unit": "", "attribute": None},
+    "mae_z": {"unit": "", "attribute": None},
+}
 
 
-def test_what_a_reader_sees_stands_beside_the_bias():
-    assert "not measured: give --reader" in read(page()).text
+@pytest.mark.parametrize(
+    ("scores", "shown"),
+    [
+        (
+            SCORES | {"about": ABOUT},
+            ["true_error/do(Young), grey levels of 255", "composition_l1/1, grey levels of 255", "mse_x"],
+        ),
+        (SCORES, ["composition_l1/1", "mse_x", "fid_inception/generated"]),
+        ({}, []),
+    ],
+)
+def test_scores_of_the_model_and_of_the_named_attributes_are_shown(scores, shown):
+    """A file of scores says itself what they are of; of one that does not, only those of the model as a whole."""
+    copied = [name for name, _ in quality_rows(found(), PLAN, scores, predictor=False) if "(cfgen evaluate)" in name]
+    assert copied == [f"{name} (cfgen evaluate)" for name in shown]
+
+
+def test_what_a_predictor_recognises_stands_beside_the_bias():
+    assert "not measured: no predictor was given" in read(page()).text
     rows = [replace(row, seen=0.8125, seen_floor=0.9575) if row.change == PALE else row for row in found().bias]
-    told = report_html(Report(replace(found(), bias=rows), PLAN, FACTS | {"reader": {"sha256": ""}}, "A", 0.5, ()))
-    assert "seen as asked" in told
-    assert "<td>81.2 %</td><td>95.8 %</td>" in told
-    assert "81.2 % (real images that have it: 95.8 %)" in told
-    assert "not measured: give --reader" not in told
-    assert "not measured: the reader does not decide this" in told  # of age
+    text = page(replace(found(), bias=rows), facts=FACTS | {"predictor": {"sha256": ""}})
+    assert "recognised in counterfactuals" in text
+    assert "<td>81.2 %</td><td>95.8 %</td>" in text
+    assert "81.2 % (real images that have it: 95.8 %)" in text
+    assert "no predictor was given" not in text
+    assert "not measured: the predictor does not know these attributes" in text  # of age
 
 
-def test_a_baseline_stays_one_where_it_turns_many_answers():
+def test_a_baseline_stays_one_where_it_flips_many_answers():
     rows = [
         replace(row, values=row.values | {"significant": 1.0}) if row.change == "brightness" else row
         for row in found().bias
     ]
-    tags = read(report_html(Report(replace(found(), bias=rows), PLAN, FACTS, "A", 0.5, ()))).tags
+    tags = read(page(replace(found(), bias=rows))).tags
     assert [attributes.get("class") for tag, attributes in tags if tag == "tr"][:4] == [
         None,
         "baseline",
@@ -221,11 +242,11 @@ def test_the_truth_stands_beside_the_estimate():
     assert rows[PALE].error == pytest.approx(0.1)
     assert rows["Young=0"].truth["flipped"] == 1
     assert rows["horizontal_flip"].truth_within is None
-    text = read(report_html(Report(result, PLAN, FACTS, "A", 0.5, ()))).text
-    assert "among all images, 2 of 2 true values lie within" in text  # all flipped both ways: no bias, as estimated
-    assert "25.50 (image left as it was: 76.50)" in text
-    (told,) = warnings(result, PLAN)
-    assert told.endswith("in levels of 255: do(Young=0): 127.50 against 127.50.")
+    text = " ".join(read(page(result)).text.split())
+    assert "Among all images, 2 of 2 true values lie inside" in text  # all flipped both ways: no bias, as estimated
+    assert "25.50 (unchanged image: 76.50)" in text
+    (warning,) = warnings(result, PLAN)
+    assert warning.endswith(": do(Young=0): 127.50 against 127.50.")
 
 
 def test_quadrants_show_the_shares_of_the_table():
@@ -257,3 +278,15 @@ def test_tables_hold_numbers_of_all_rows():
     assert len(lines) == 1 + 2 * (len(AFFINE) + 2)
     assert lines[0].startswith("among,change,kind,n,flipped,")
     assert table([{"a": 1 / 3, "b": math.nan}]) == "a,b\n0.333333,nan\n"
+
+
+def test_a_table_made_elsewhere_needs_no_baselines():
+    """As an evaluation makes one: the classifier's answers under interventions, and nothing else."""
+    whole = scores()
+    names = [name for name in whole.names if name not in AFFINE and name != "mse"]
+    part = Scores(names, torch.stack([whole[name] for name in names], dim=1))
+    members = {EVERYONE: torch.ones(N, dtype=torch.bool)}
+    result = findings(part, {"Young": torch.ones(N)}, PLAN, members, resamples=0)
+    assert [row.change for row in result.bias] == list(PLAN.do)
+    assert math.isnan(result.model_error["mse_x"])
+    assert result.importance == found().importance

@@ -7,7 +7,7 @@ import torch
 
 from callbacks import EpochSeed, ImageGrids, MedianAbsError
 from callbacks.every_n_epochs import EveryNEpochs
-from cfgen.attributes import Schema
+from tests.fakes import Painted
 
 
 class Recorder(EveryNEpochs):
@@ -61,9 +61,9 @@ def test_later_batches_of_an_epoch_go_on_drawing():
 
 
 def test_grids_check_their_interventions():
-    schema = Schema({"label": {"kind": "categorical", "values": [0, 1]}, "t": {"kind": "continuous"}})
-    ImageGrids({"label": [1]}, {"t": [99]}).check(schema)  # continuous values are moved into the range
+    data = Painted({"label": {"kind": "categorical", "values": [0, 1]}, "t": {"kind": "continuous"}})
+    ImageGrids({"label": [1]}, {"t": [99]}).check(data)  # continuous values are moved into the range
     with pytest.raises(ValueError, match="unknown value '7'"):
-        ImageGrids({"label": [7]}, {}).check(schema)
+        ImageGrids({"label": [7]}, {}).check(data)
     with pytest.raises(ValueError, match="unknown attribute 'lable'"):
-        ImageGrids({"lable": [1]}, {}).check(schema)
+        ImageGrids({"lable": [1]}, {}).check(data)

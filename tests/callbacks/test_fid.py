@@ -1,10 +1,6 @@
 """FID during training: what it refuses, what it logs, a checkpoint chosen by it, and two processes against one."""
 
 import csv
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +8,12 @@ import torch
 
 from callbacks import FID
 from cfgen import fit
-from cfgen.attributes import Schema
 from cfgen.errors import UserError
-
-ROOT = Path(fit.__file__).parents[1]
+from cfgen.runs.model import load_mechanism
+from datamodules import MorphoMNIST
+from tests.fakes import Painted
+from tests.processes import Pool
+from tests.quiet_trainer import quiet_trainer
 
 OF_MY_OWN = """
 import torch
@@ -70,7 +68,7 @@ def logged(run: Path) -> dict[tuple[str, int], float]:
 
 def test_names_and_values_are_checked_before_any_data_is_read(workplace):
     def check(**do: object) -> None:
-        FID([do], features="strokes_of_my_own:Strokes").check(Schema(SCHEMA))
+        FID([do], features="strokes_of_my_own:Strokes").check(Painted(SCHEMA))
 
     check(Bangs=1, label=0, t=99)  # the range of t is that of the data
     with pytest.raises(ValueError, match="unknown attribute 'Bang'. Did you mean 'Bangs'"):
@@ -82,7 +80,7 @@ def test_names_and_values_are_checked_before_any_data_is_read(workplace):
     with pytest.raises(ValueError, match="sets no attribute"):
         check()
     with pytest.raises(UserError, match="unknown network 'efficientnet'. Did you mean 'efficientnet_lite0'"):
-        FID(features="efficientnet").check(Schema(SCHEMA))
+        FID(features="efficientnet").check(Painted(SCHEMA))
     with pytest.raises(ValueError, match="images is at least 2"):
         FID(images=1)
 
@@ -131,39 +129,22 @@ def test_a_resumed_run_measures_what_the_uninterrupted_one_does(tiny, workplace)
     assert cut == pytest.approx(whole, rel=1e-5)
 
 
-TWO_PROCESSES = """
-import json, sys
-import pytorch_lightning as pl
-import torch
-import cfgen
-from callbacks import FID
-from datamodules import MorphoMNIST
-
-devices, run, cache = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-cfgen.metrics.fid.AT_ONCE = 7
-data = MorphoMNIST(limit=300, batch_size=25, cache_dir=cache)
-quiet = dict(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
-callbacks = [FID([{"label": 3}], 30, features="strokes_of_my_own:Strokes")]
-trainer = pl.Trainer(**quiet, devices=devices, strategy="ddp" if devices > 1 else "auto", callbacks=callbacks)
-(metrics,) = trainer.validate(cfgen.load(run).module, datamodule=data, verbose=False)
-everyone = trainer.strategy.all_gather(torch.tensor(metrics["val/fid_Strokes/generated"])).reshape(-1)
-if trainer.is_global_zero:
-    print(json.dumps({"metrics": {k: v for k, v in metrics.items() if "fid" in k}, "everyone": everyone.tolist()}))
-"""
+def measured(devices: int, run: str, cache: str) -> dict[str, float]:
+    """What the callback logs; in each of several processes."""
+    module, data = load_mechanism(run), MorphoMNIST(limit=300, batch_size=25, cache_dir=cache)
+    callback = FID([{"label": 3}], 30, features="tests.fakes:Strokes")
+    strategy = "ddp" if devices > 1 else "auto"
+    trainer = quiet_trainer(Path(), devices=devices, strategy=strategy, callbacks=[callback])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cfgen.metrics.fid.AT_ONCE", 7)
+        (metrics,) = trainer.validate(module, datamodule=data, verbose=False)
+    return {name: value for name, value in metrics.items() if "fid" in name}
 
 
-@pytest.mark.slow
-def test_two_processes_measure_like_one(tiny_run, digits_cache, workplace):
-    (workplace / "two.py").write_text(TWO_PROCESSES)
-    results = []
-    for devices in ("1", "2"):
-        command = [sys.executable, "two.py", devices, str(tiny_run), str(digits_cache)]
-        environment = os.environ | {"PYTHONPATH": f"{ROOT}:{workplace}"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stderr[-3000:]
-        results.append(json.loads(done.stdout.strip().splitlines()[-1]))
-    one, two = results
-    assert set(one["metrics"]) == {"val/fid_Strokes/generated", "val/fid_Strokes/do(label=3)"}
-    assert two["metrics"] == pytest.approx(one["metrics"], rel=1e-4)
-    assert len(two["everyone"]) == 2
-    assert two["everyone"][0] == two["everyone"][1]
+@pytest.mark.xdist_group("two_processes")
+def test_two_processes_measure_like_one(tiny_run, digits_cache, two_processes: Pool):
+    one = measured(1, str(tiny_run), str(digits_cache))
+    two, other = two_processes.run(measured, 2, str(tiny_run), str(digits_cache))
+    assert set(one) == {"val/fid_Strokes/generated", "val/fid_Strokes/do(label=3)"}
+    assert two == pytest.approx(one, rel=1e-4)
+    assert two == other

@@ -12,7 +12,9 @@ import cfgen
 from cfgen import evaluate, export, generate
 from cfgen.checkpoints import WEIGHTS
 from cfgen.runs.examples import read_examples
+from cfgen.runs.export import recipe
 from datamodules import MorphoMNIST
+from tests.refusals import refusal
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def run(tiny_run, tmp_path, monkeypatch):
 
 
 def test_an_export_is_the_same_model_without_what_only_training_needs(run, tmp_path, capsys):
-    assert evaluate.main([str(run), "--images", "10"]) == 0
+    assert evaluate.main([str(run), "--count", "10"]) == 0
     assert export.main([str(run), "given", "--limits", "Blurs the digit 8."]) == 0
     assert sorted(path.name for path in (tmp_path / "given").iterdir()) == [
         "README.md",
@@ -78,8 +80,7 @@ def test_the_folder_is_the_runs_name_unless_given(run, tmp_path, capsys):
     assert "wrote quickstart (" in capsys.readouterr().out
     assert cfgen.load("quickstart").schema.spec == cfgen.load(run).schema.spec
     before = (tmp_path / "quickstart" / "README.md").read_bytes()
-    assert export.main([str(run / "best.ckpt")]) == 2  # the same name
-    assert "quickstart exists already: choose a new folder" in capsys.readouterr().err
+    refusal(export.main, [run / "best.ckpt"], capsys, "folder")  # the same name
     assert (tmp_path / "quickstart" / "README.md").read_bytes() == before
 
 
@@ -121,16 +122,13 @@ def test_earlier_runs_are_named_not_located(tmp_path):
     model = {"class_path": "lightning_modules.CyclicEncoder", "init_args": {"mechanism": "/x/runs/faces_styleali/001"}}
     data = {"class_path": "datamodules.Faces", "init_args": {"cache_dir": "/x", "count": 100}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"model": model, "data": data}))
-    config = export.recipe(tmp_path / "config.yaml")
+    config = recipe(tmp_path / "config.yaml")
     assert config["model"]["init_args"] == {"mechanism": "faces_styleali"}
     assert config["data"]["init_args"] == {"count": 100}
 
 
 def test_refusals(run, capsys):
-    assert export.main([str(run), str(run)]) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert export.main(["nowhere", "given"]) == 2
-    assert "no run, checkpoint or exported model at nowhere" in capsys.readouterr().err
+    refusal(export.main, [run, run], capsys, "folder")
+    assert "nowhere" in refusal(export.main, ["nowhere", "given"], capsys)
     (run / "metrics.json").write_text('{"mse_x": 0.2')
-    assert export.main([str(run), "given"]) == 2
-    assert "metrics.json holds no scores" in capsys.readouterr().err
+    assert "metrics.json" in refusal(export.main, [run, "given"], capsys)

@@ -1,8 +1,8 @@
 """Synthetic faces: the declared SCM and bias, the layout on disk, and counterfactual images that are true by construction."""
 
+import contextlib
+import io
 import shutil
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from datamodules.faces.data import Faces
 from datamodules.faces.draw import paint
 from datamodules.faces.scm import ATTRIBUTES, EDGES, EYES, INTERCEPT, PROBABILITIES, WEIGHTS, Population, draw
 from datamodules.sources.celeba_files import ATTRIBUTES as CELEBA
+from tests.processes import Pool
 
 SPLITS = ("train", "val", "test")
 MANY = 40_000
@@ -311,17 +312,18 @@ def test_damaged_face_is_named(cache: Path, small: Faces, tmp_path: Path) -> Non
         Faces(200, cache_dir=str(tmp_path)).prepare_data()
 
 
-def test_two_processes_at_once(tmp_path: Path) -> None:
+def draw_faces(cache: str) -> tuple[int, str]:
+    """In each of two processes: the sum of all pixels, and what was said."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        data = Faces(20, cache_dir=cache)
+        data.setup()
+    return int(data.images("train").sum()), said.getvalue()
+
+
+@pytest.mark.xdist_group("two_processes")
+def test_two_processes_at_once(tmp_path: Path, two_processes: Pool) -> None:
     """Both succeed; one draws and packs, the other waits and reads."""
-    program = (
-        "from datamodules.faces.data import Faces;"
-        f"data = Faces(20, cache_dir={str(tmp_path)!r}); data.setup(); print(data.images('train').sum().item())"
-    )
-    root = Path(__file__).parents[2]  # the packages need not be installed
-    options: dict[str, Any] = {"cwd": root, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen([sys.executable, "-c", program], **options) for _ in range(2)]
-    outputs = [process.communicate(timeout=180) for process in running]
-    assert [process.returncode for process in running] == [0, 0], outputs
-    assert outputs[0][0] == outputs[1][0]
-    errors = "".join(error for _, error in outputs)
-    assert errors.count("drawing faces: 20 images") == errors.count("packing Faces at 64 x 64: 20 images") == 1, outputs
+    sums, said = zip(*two_processes.run(draw_faces, str(tmp_path)), strict=True)
+    assert sums[0] == sums[1]
+    told = "".join(said)
+    assert told.count("drawing faces: 20 images") == told.count("packing Faces at 64 x 64: 20 images") == 1, said

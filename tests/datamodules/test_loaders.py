@@ -1,5 +1,6 @@
 """The loaders of the shared base: each image once an epoch, ordered by seed and epoch alone, shared among devices."""
 
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DistributedSampler
 
@@ -15,6 +15,7 @@ from cfgen.batch import Batch
 from cfgen.errors import UserError
 from datamodules import AttributeDataModule
 from datamodules.base import Split
+from tests.quiet_trainer import quiet_trainer
 
 SIZES = {"train": 107, "val": 23, "test": 30}
 
@@ -180,17 +181,10 @@ class Recorder(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def fit(folder: Path, epochs: int, ckpt_path: str | None = None, **options: Any) -> Recorder:
-    module = Recorder()
-    quiet: dict[str, Any] = {
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "accelerator": "cpu",
-    }
-    saving = ModelCheckpoint(folder, "{epoch}", save_top_k=-1, save_on_train_epoch_end=True)
-    trainer = pl.Trainer(max_epochs=epochs, callbacks=[saving], devices=1, **quiet, **options)
-    trainer.fit(module, datamodule=Counted(), ckpt_path=ckpt_path)
+def fit(folder: Path, epochs: int, ckpt_path: Path | None = None, **options: Any) -> Recorder:
+    module, trainer = Recorder(), quiet_trainer(folder, max_epochs=epochs, **options)
+    trainer.fit(module, datamodule=Counted(), ckpt_path=ckpt_path, weights_only=True)
+    trainer.save_checkpoint(folder / f"{epochs}.ckpt")
     return module
 
 
@@ -198,13 +192,19 @@ def test_resumed_run_sees_the_order_of_an_uninterrupted_one(tmp_path: Path) -> N
     whole = fit(tmp_path / "whole", epochs=3).seen
     assert len(whole) == 30
     assert len({str(whole[e * 10 : e * 10 + 10]) for e in range(3)}) == 3
-    assert (
-        whole
-        == fit(tmp_path / "first", epochs=2).seen
-        + fit(tmp_path / "second", epochs=3, ckpt_path=str(tmp_path / "first" / "epoch=1.ckpt")).seen
-    )
+    first = fit(tmp_path, epochs=2).seen
+    assert whole == first + fit(tmp_path, epochs=3, ckpt_path=tmp_path / "2.ckpt").seen
 
 
+def test_nobody_is_advised_to_take_workers(tmp_path: Path) -> None:
+    """Lightning's advice is wrong here, where batches come from memory; also for those who use no command of ours."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fit(tmp_path, epochs=1)
+    assert not [warning for warning in told if "workers" in str(warning.message)]
+
+
+@pytest.mark.filterwarnings("ignore:You requested to overfit but enabled")  # it says that it replaces the sampler
 def test_overfit_batches(tmp_path: Path) -> None:
     """The Trainer replaces the sampler here; batches stay batches."""
     seen = fit(tmp_path, epochs=2, overfit_batches=2).seen

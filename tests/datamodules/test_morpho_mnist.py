@@ -1,7 +1,7 @@
 """Morpho-MNIST: the published causal laws, the splits, the sources and what is said when their files are broken."""
 
-import subprocess
-import sys
+import contextlib
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from datamodules import MorphoMNIST
 from datamodules.morpho_mnist import sample_attributes
 from datamodules.sources import digits
 from datamodules.sources.idx import read_idx
+from tests.processes import Pool
 
 SPLITS = ("train", "val", "test")
 
@@ -122,15 +123,18 @@ def test_seed(small: MorphoMNIST, tmp_path: Path) -> None:
         assert not torch.isin(other.columns(split)["thickness"], small.columns(split)["thickness"]).any()
 
 
-def test_two_processes_at_once(tmp_path: Path) -> None:
+def make_digits(cache: str) -> str:
+    """In each of two processes: what was said."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        MorphoMNIST(limit=100, cache_dir=cache).prepare_data()
+    return said.getvalue()
+
+
+@pytest.mark.xdist_group("two_processes")
+def test_two_processes_at_once(tmp_path: Path, two_processes: Pool) -> None:
     """Both succeed; one makes the set, the other waits and reads it."""
-    program = f"from datamodules import MorphoMNIST; MorphoMNIST(limit=100, cache_dir={str(tmp_path)!r}).prepare_data()"
-    command = [sys.executable, "-c", program]
-    root = Path(__file__).parents[2]  # the packages need not be installed
-    running = [subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    errors = [process.communicate(timeout=120)[1] for process in running]
-    assert [process.returncode for process in running] == [0, 0], errors
-    assert "".join(errors).count("preparing morpho_mnist-embedded: 300 steps") == 1, errors
+    said = two_processes.run(make_digits, str(tmp_path))
+    assert "".join(said).count("preparing morpho_mnist-embedded: 300 steps") == 1, said
     assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock"] == [".npz"]
 
 

@@ -1,10 +1,9 @@
 """CelebA packed once: interrupted, damaged, shared by two processes, and never written to again."""
 
-import subprocess
-import sys
+import contextlib
+import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import torch
 from PIL import Image
 
 from cfgen.errors import UserError
+from datamodules.celeba import CelebA
 from datamodules.sources import celeba_files, packing
 from tests.datamodules.celeba_folder import (
     COUNT,
@@ -23,6 +23,7 @@ from tests.datamodules.celeba_folder import (
     ready,
     reference,
 )
+from tests.processes import Pool
 
 
 @pytest.fixture
@@ -138,18 +139,19 @@ def test_cache_that_cannot_be_written(made: Path, tmp_path: Path) -> None:
         ready(made, tmp_path / "file" / "cache")
 
 
-def test_two_processes_at_once(made: Path, tmp_path: Path) -> None:
+def pack(made: str, cache: str) -> tuple[int, str]:
+    """In each of two processes: the sum of all pixels, and what was said."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        data = CelebA(made, cache_dir=cache)
+        data.prepare_data()
+        data.setup()
+    return int(data.images("train").sum()), said.getvalue()
+
+
+@pytest.mark.xdist_group("two_processes")
+def test_two_processes_at_once(made: Path, tmp_path: Path, two_processes: Pool) -> None:
     """Both succeed; one packs, the other waits and reads."""
-    program = (
-        "from datamodules.celeba import CelebA;"
-        f"data = CelebA({str(made)!r}, cache_dir={str(tmp_path)!r}); data.prepare_data(); data.setup();"
-        "print(data.images('train').sum().item())"
-    )
-    root = Path(__file__).parents[2]  # the packages need not be installed
-    options: dict[str, Any] = {"cwd": root, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen([sys.executable, "-c", program], **options) for _ in range(2)]
-    outputs = [process.communicate(timeout=120) for process in running]
-    assert [process.returncode for process in running] == [0, 0], outputs
-    assert outputs[0][0] == outputs[1][0]
-    assert "".join(errors for _, errors in outputs).count("packing CelebA at 64 x 64: 42 images") == 1, outputs
+    sums, said = zip(*two_processes.run(pack, str(made), str(tmp_path)), strict=True)
+    assert sums[0] == sums[1]
+    assert "".join(said).count("packing CelebA at 64 x 64: 42 images") == 1, said
     assert [path.suffix for path in tmp_path.iterdir() if path.suffix != ".lock"] == [".npy"]

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
-from torch import nn
 from torch.distributions import Independent, MultivariateNormal, Normal, kl_divergence
 
-from cfgen.evaluation.metrics.minimality import LatentModel, latent_divergence, minimality, same_value_codes
-from cfgen.evaluation.statistics import Scores
-from cfgen.scm import AttributeSCM
+from cfgen.evaluation.metrics.minimality import LatentModel, Minimality, latent_divergence, same_value_codes
+from cfgen.evaluation.statistics import mean_score
 from datamodules import MorphoMNIST
+from tests.evaluation.scoring import subject_of, table_of
+from tests.fakes import Ignorant, fitted
 
 NOTHING_DONE = math.log(1 + math.e)
 
@@ -88,31 +88,14 @@ def test_extremes():
     assert latent_divergence(torch.tensor([3.0]), distances, ~like_x & like_x, like_x).isnan()
 
 
-class Ignorant(nn.Module):
-    """Decodes the very image whatever is asked."""
-
-    def __init__(self, digits):
-        super().__init__()
-        self.scm = AttributeSCM(**digits.scm_spec).fit(digits.train_columns)
-
-    def abduct(self, x, a):
-        return x
-
-    def decode(self, z, a):
-        return z
-
-
 def values(mechanism, digits):
-    scores = Scores()
-    for part in minimality(mechanism, digits, "test", digits.images("test"), digits.columns("test")):
-        scores.add(part)
-    return scores
+    return table_of([Minimality], subject_of(fitted(mechanism, digits), digits))
 
 
 def test_doing_nothing_scores_what_doing_nothing_scores(digits):
-    scores = values(Ignorant(digits), digits)
-    assert set(scores.parts) == {f"minimality_cld/do({k})" for k in digits.schema.names}
-    for name in scores.parts:
+    scores = values(Ignorant, digits)
+    assert set(scores.slices) == {f"minimality_cld/do({k})" for k in digits.schema.names}
+    for name in scores.slices:
         counted = scores[name][~scores[name].isnan()]
         torch.testing.assert_close(counted, torch.full_like(counted, NOTHING_DONE))
     assert not scores["minimality_cld/do(label)"].isnan().all()
@@ -131,7 +114,7 @@ def test_images_of_anything_score_worse_than_real_ones_of_the_label_asked_for(di
         def decode(self, z, a):
             return torch.ones_like(z)
 
-    real, white = (values(kind(digits), digits).summary()["minimality_cld/do(label)"] for kind in (Looks, White))
+    real, white = (mean_score(values(kind, digits)["minimality_cld/do(label)"]) for kind in (Looks, White))
     assert real.value + 2 * real.standard_error < white.value
     assert white.value == pytest.approx(NOTHING_DONE, abs=0.02)  # farther than all of both sets
 

@@ -6,20 +6,31 @@ import statistics
 import pytest
 import torch
 
-from cfgen.evaluation.statistics import Score, Scores, mean_score, median_score, over_seeds
+from cfgen.evaluation.statistics import Score, Table, mean_score, median_score, over_seeds, summary
 
 
 def test_batches_together_are_the_whole_and_nan_does_not_count():
-    values = torch.randn(100, generator=torch.Generator().manual_seed(0))
-    scores = Scores()
-    for part in values.split(30):
-        scores.add({"one": part})
-    scores.add({"one": torch.full((5,), torch.nan)})
-    (score,) = scores.summary().values()
-    plain = values.double().tolist()
+    values = torch.randn(105, 3, generator=torch.Generator().manual_seed(0))
+    values[100:] = torch.nan
+    table = Table({"one": 1, "two": 2}, 105)
+    for rows in torch.randperm(105, generator=torch.Generator().manual_seed(1)).split(30):
+        table.write(rows, {"two": values[rows, 1:], "one": values[rows, 0]})
+    torch.testing.assert_close(table["one"], values[:, 0], equal_nan=True)
+    torch.testing.assert_close(table["two"], values[:, 1:], equal_nan=True)
+    score = summary(table["one"], "mean")
+    plain = values[:100, 0].double().tolist()
     assert score.n == 100
     assert score.value == pytest.approx(statistics.fmean(plain))
     assert score.standard_error == pytest.approx(statistics.stdev(plain) / 10)
+
+
+def test_the_parts_of_two_processes_add_up_to_the_whole():
+    values = torch.tensor([1.0, torch.nan, torch.inf, 4.0])
+    parts = [Table({"one": 1}, 4) for _ in range(2)]
+    for rank, part in enumerate(parts):
+        rows = torch.arange(rank, 4, 2)
+        part.write(rows, {"one": values[rows]})
+    torch.testing.assert_close(parts[0]["one"] + parts[1]["one"], values, equal_nan=True, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", [mean_score, median_score])
@@ -45,10 +56,8 @@ def test_median_is_the_median_also_of_images_that_cannot_be_measured():
     assert median_score(torch.tensor([3.0, 1.0])).value == 2
     assert median_score(torch.tensor([3.0, 1.0, torch.inf])).value == 3
     assert median_score(torch.tensor([1.0, torch.inf, torch.inf])).value == math.inf
-    names = {"median_abs_error/a/b": torch.tensor([0.0, 0.0, 9.0]), "mse_x": torch.tensor([0.0, 0.0, 9.0])}
-    scores = Scores()
-    scores.add(names)
-    assert {name: score.value for name, score in scores.summary().items()} == {"median_abs_error/a/b": 0, "mse_x": 3}
+    values = torch.tensor([0.0, 0.0, 9.0])
+    assert [summary(values, reduction).value for reduction in ("median", "mean")] == [0, 3]
 
 
 def test_over_seeds():

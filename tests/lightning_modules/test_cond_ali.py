@@ -1,52 +1,25 @@
 """CondALI and its two optimisers, trained for a few batches on noise."""
 
+from pathlib import Path
+
 import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
-from pytorch_lightning.strategies import DDPStrategy
 from torch import nn
 from torch.utils.data import DataLoader
 
+from callbacks import EpochSeed
 from cfgen import losses
-from cfgen.attributes import Schema
 from cfgen.batch import Batch
 from cfgen.errors import UserError
 from lightning_modules.cond_ali import CondALI
+from tests.fakes import DIGITS, Noisy, SameOnEveryRank
+from tests.processes import Pool
 from tests.quiet_trainer import quiet_trainer
 
-SCM = {
-    "attributes": {
-        "thickness": {"kind": "continuous", "low": 0.0, "high": 4.0},
-        "label": {"kind": "categorical", "values": [0, 1, 2]},
-    },
-    "edges": [],
-}
+SCM = {"attributes": DIGITS, "edges": []}
 PAPER = {"r1_gamma": 0.0, "reconstruction": 0.0, "counterfactual": 0.0, "ema_decay": 0.0}
-
-
-class Noise(pl.LightningDataModule):
-    """Twelve noise images with attributes, in batches of four."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(0)
-        self.schema = Schema(SCM["attributes"])
-        self.x = torch.rand(12, 1, 28, 28, generator=generator)
-        self.train_columns = {
-            "thickness": torch.rand(12, generator=generator) * 4,
-            "label": torch.randint(3, (12,), generator=generator),
-        }
-        self.a = self.schema.encode(self.train_columns)
-
-    def rows(self) -> list[Batch]:
-        return [Batch(x, a, torch.tensor(0)) for x, a in zip(self.x, self.a, strict=True)]
-
-    def train_dataloader(self) -> DataLoader:
-        return DataLoader(self.rows(), batch_size=4, shuffle=True)
-
-    def val_dataloader(self) -> DataLoader:
-        return DataLoader(self.rows(), batch_size=4)
 
 
 def model(seed: int = 0, **options) -> CondALI:
@@ -57,7 +30,7 @@ def model(seed: int = 0, **options) -> CondALI:
 def fitted(tmp_path, seed: int = 0, steps: int = 3, model_options=None, **options) -> tuple[CondALI, pl.Trainer]:
     module = model(seed, **(model_options or {}))
     fit = quiet_trainer(tmp_path, max_steps=steps, limit_val_batches=0, **options)
-    fit.fit(module, datamodule=Noise())
+    fit.fit(module, datamodule=Noisy())
     return module, fit
 
 
@@ -69,7 +42,7 @@ def weights(module: nn.Module) -> torch.Tensor:
 def test_every_network_learns_and_validation_measures_reconstruction(tmp_path, options):
     module, start = model(**options), model(**options)
     fit = quiet_trainer(tmp_path, max_epochs=1)
-    fit.fit(module, datamodule=Noise())
+    fit.fit(module, datamodule=Noisy())
     for name in ("G", "E", "D"):
         assert not torch.equal(weights(getattr(module, name)), weights(getattr(start, name))), name
     logged = fit.callback_metrics
@@ -100,6 +73,9 @@ def test_a_turn_reaches_only_its_player(tmp_path):
     assert all(p.requires_grad for p in trainable)
 
 
+@pytest.mark.filterwarnings("ignore:.*manual optimization and every_n_train_steps")  # weights after a step are meant
+@pytest.mark.filterwarnings("ignore:.*callbacks used to create the checkpoint need to be provided")
+@pytest.mark.filterwarnings("ignore:.*ended before the epoch ended")  # which batches come then does not matter here
 def test_global_step_counts_batches_also_after_resume(tmp_path):
     checkpoints = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=2, save_top_k=-1)
     module, fit = fitted(tmp_path, steps=4, enable_checkpointing=True, callbacks=[checkpoints])
@@ -109,14 +85,14 @@ def test_global_step_counts_batches_also_after_resume(tmp_path):
 
     resumed = quiet_trainer(tmp_path, max_steps=9, limit_val_batches=0)
     module = model()
-    resumed.fit(module, datamodule=Noise(), ckpt_path=tmp_path / "step=4.ckpt", weights_only=True)
+    resumed.fit(module, datamodule=Noisy(), ckpt_path=tmp_path / "step=4.ckpt", weights_only=True)
     assert resumed.global_step == 9
-    assert module.averages["G"].updates == 9
+    assert module.averages["G"].n_averaged == 9
 
 
 def test_one_epoch_is_as_many_steps_as_batches(tmp_path):
     fit = quiet_trainer(tmp_path, max_epochs=2, limit_val_batches=0)
-    fit.fit(model(), datamodule=Noise())
+    fit.fit(model(), datamodule=Noisy())
     assert fit.global_step == 6
 
 
@@ -133,7 +109,7 @@ def test_checkpoint_loads_safely_and_computes_the_same(tmp_path, modulated):
     torch.load(tmp_path / "m.ckpt", weights_only=True)
     loaded = CondALI.load_from_checkpoint(tmp_path / "m.ckpt", weights_only=True).eval()
     module.eval()
-    data = Noise()
+    data = Noisy()
     z = module.abduct(data.x, data.a)
     torch.testing.assert_close(loaded.abduct(data.x, data.a), z)
     torch.testing.assert_close(loaded.decode(z, data.a), module.decode(z, data.a))
@@ -142,10 +118,10 @@ def test_checkpoint_loads_safely_and_computes_the_same(tmp_path, modulated):
 
 def test_evaluation_uses_the_average_and_training_does_not(tmp_path):
     module, _ = fitted(tmp_path)
-    data = Noise()
+    data = Noisy()
     z = torch.randn(12, 8)
     module.eval()
-    torch.testing.assert_close(module.decode(z, data.a), module.averages["G"].network(z, data.a))
+    torch.testing.assert_close(module.decode(z, data.a), module.averages["G"].module(z, data.a))
     assert not torch.allclose(module.decode(z, data.a), module.G(z, data.a))
     module.train()
     assert module.averaged("G") is module.G
@@ -167,7 +143,7 @@ def test_learning_rate_ends_at_zero(tmp_path):
 
 def test_shuffled_attributes_keep_each_column(tmp_path):
     """Every attribute keeps its values (a one-hot stays one-hot); only who has which changes."""
-    a, shuffled = Noise().a, model().shuffled(Noise().a)
+    a, shuffled = Noisy().a, model().shuffled(Noisy().a)
     torch.testing.assert_close(shuffled[:, 0].sort().values, a[:, 0].sort().values)
     torch.testing.assert_close(shuffled[:, 1:].sum(dim=0), a[:, 1:].sum(dim=0))
     assert (shuffled[:, 1:].sum(dim=1) == 1).all()
@@ -175,7 +151,7 @@ def test_shuffled_attributes_keep_each_column(tmp_path):
 
 def test_one_forward_of_d_gives_the_gradients_of_two(tmp_path):
     """Without batch norm in D, real and fake in one batch is the same function."""
-    module, data = model(), Noise()
+    module, data = model(), Noisy()
     x, a, z = data.x, data.a, torch.randn(12, 8)
     x_z, z_x = module.G(z, a).detach(), module.E(x, a).detach()
     joint = torch.cat(module.scores((x, z_x, a), (x_z, z, a), (x_z, z_x, a)))
@@ -187,7 +163,7 @@ def test_one_forward_of_d_gives_the_gradients_of_two(tmp_path):
 
 @pytest.mark.parametrize("term", ["reconstruction", "reconstruction_l1"])
 def test_either_error_of_reconstruction_is_lowered_where_it_is_asked_for(tmp_path, term):
-    data, errors = Noise(), []
+    data, errors = Noisy(), []
     for weight in (0.0, 1000.0):
         options = {"reconstruction": 0.0, "counterfactual": 0.0, "ema_decay": 0.0, "lr": 2e-3} | {term: weight}
         module, _ = fitted(tmp_path, steps=30, model_options=options)
@@ -199,12 +175,12 @@ def test_either_error_of_reconstruction_is_lowered_where_it_is_asked_for(tmp_pat
 def test_steps_are_those_of_the_plain_formulation(tmp_path):
     """E and G anew at each turn, D once for real and once for fake: the same weights after three batches."""
     options = {"reconstruction": 0.0, "counterfactual": 0.0, "ema_decay": 0.0}
-    module, reference, data = model(**options).double(), model(**options).double(), Noise()
+    module, reference, data = model(**options).double(), model(**options).double(), Noisy()
     x, a, draws = data.x.double(), data.a.double(), torch.randn(3, 12, 8, dtype=torch.double)
     turns = iter(draws)
     module.gaussian = lambda *_: next(turns)
     batches = DataLoader([Batch(x, a, a)] * 3, batch_size=None)
-    quiet_trainer(tmp_path, max_steps=3, precision="64-true").fit(module, train_dataloaders=batches)
+    quiet_trainer(tmp_path, max_steps=3, precision="64-true", limit_val_batches=0).fit(module, batches, batches)
 
     D, G, E = reference.D, reference.G, reference.E
     opt_d = torch.optim.Adam(D.parameters(), reference.lr, reference.betas)
@@ -238,7 +214,7 @@ def test_trainer_flags_of_one_optimiser_are_refused_by_name(tmp_path, flag):
 
 def test_compiling_the_whole_module_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"model.G.compile\(\)"):
-        quiet_trainer(tmp_path, max_steps=1).fit(torch.compile(model()), datamodule=Noise())
+        quiet_trainer(tmp_path, max_steps=1).fit(torch.compile(model()), datamodule=Noisy())
 
 
 def test_sizes_without_a_table_are_refused():
@@ -248,17 +224,13 @@ def test_sizes_without_a_table_are_refused():
         model(ema_decay=1.5)
 
 
-class SameOnEveryRank(pl.Callback):
-    """Fails the run unless all processes hold the same weights."""
-
-    def on_train_end(self, trainer, module):
-        mine = torch.cat([weights(network) for network in (module.G, module.E, module.D, module.P)])
-        everyones = module.all_gather(mine)
-        assert len(everyones) == 2
-        assert torch.equal(everyones[0], everyones[1])
-        assert trainer.global_step == 2
+def train_a_little(folder: str) -> int:
+    """In each of two processes."""
+    strategy = "ddp_find_unused_parameters_true"
+    _, fit = fitted(Path(folder), steps=2, devices=2, strategy=strategy, callbacks=[EpochSeed(0), SameOnEveryRank()])
+    return fit.global_step
 
 
-def test_two_processes_stay_identical(tmp_path):
-    strategy = DDPStrategy(start_method="spawn", find_unused_parameters=True)
-    fitted(tmp_path, steps=2, devices=2, strategy=strategy, callbacks=[SameOnEveryRank()])
+@pytest.mark.xdist_group("two_processes")
+def test_two_processes_stay_identical(tmp_path, two_processes: Pool):
+    assert two_processes.run(train_a_little, str(tmp_path)) == [2, 2]

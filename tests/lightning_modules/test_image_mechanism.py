@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from callbacks import MedianAbsError
-from cfgen.attributes import Schema
 from cfgen.errors import UserError
 from datamodules import MorphoMNIST
 from lightning_modules import ImageMechanismModule
+from tests.fakes import FACES, SHAPE, Measured, Painted
 from tests.quiet_trainer import quiet_trainer
 
 
@@ -19,10 +19,10 @@ class Copy(ImageMechanismModule):
             self.save_hyperparameters()
         self.weight = nn.Parameter(torch.zeros(()))
 
-    def prior(self, rows):
-        return torch.zeros(rows, *self.image_shape)
+    def prior(self, a, noise=None):
+        return torch.zeros(len(a), *self.image_shape)
 
-    def abduct(self, x, a):
+    def abduct(self, x, a, noise=None):
         return x
 
     def decode(self, z, a):
@@ -30,6 +30,9 @@ class Copy(ImageMechanismModule):
 
     def training_step(self, batch, _):
         return (self.decode(batch.x, batch.a) - batch.x).square().mean()
+
+    def validation_step(self, batch, _):
+        self.log("val/loss", self.training_step(batch, 0))
 
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters())
@@ -42,6 +45,26 @@ def test_what_could_not_be_loaded_again_is_not_trained(digits_cache, tmp_path):
     quiet_trainer(tmp_path, max_epochs=1).fit(Copy(data.scm_spec, data.image_shape), datamodule=data)
 
 
+def test_a_mechanism_that_callers_could_not_call_is_refused_when_it_is_written():
+    with pytest.raises(UserError, match=r"Older.abduct takes \(x, a\), and \(x, a, noise=None\) is expected"):
+
+        class Older(Copy):
+            def abduct(self, x, a):
+                return x
+
+    class Half(ImageMechanismModule):
+        def abduct(self, x, a, noise=None):
+            return x
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half({"attributes": FACES}, SHAPE)
+
+
 def test_what_cannot_be_measured_is_not():
-    with pytest.raises(ValueError, match="this data has none of these"):
-        MedianAbsError().check(Schema({"size": {"kind": "continuous"}, "thickness": {"kind": "binary"}}))
+    """By what the data says that it measures, whatever its attributes are called."""
+    thick = {"thickness": {"kind": "continuous"}, "Bangs": {"kind": "binary"}}
+    with pytest.raises(ValueError, match="Painted cannot"):
+        MedianAbsError().check(Painted(thick))
+    with pytest.raises(ValueError, match="Measured cannot"):
+        MedianAbsError().check(Measured(FACES))
+    MedianAbsError().check(Measured(thick))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, multinomial
+from scipy.stats import multinomial, norm
 
 from cfgen.metrics import CounterfactualBias
 
@@ -101,14 +101,19 @@ def test_intervals_hold_the_truth_as_often_as_they_say(n, up, down, confidence, 
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
-def test_intervals_of_shares_are_scipys(up, down, rest, confidence):
-    n = up + down + rest
+def test_intervals_of_shares_are_wilsons_with_continuity_correction(up, down, rest, confidence):
+    """Newcombe (1998), method 4, as it is written there."""
+    n, z = up + down + rest, norm.ppf((1 + confidence) / 2)
     result = of_counts([rest, up, down, 0], confidence=confidence, resamples=0)
     for key, k, of in (("flipped", up + down, n), ("up_given_flip", up, up + down), ("up", up, n), ("down", down, n)):
         ends = [result[f"{key}/low"].item(), result[f"{key}/high"].item()]
         if of:
-            expected = binomtest(k, of).proportion_ci(confidence, method="wilsoncc")
-            assert ends == pytest.approx(list(expected), abs=1e-6)
+            p, q, total = k / of, 1 - k / of, 2 * (of + z**2)
+            low = (2 * of * p + z**2 - 1 - z * np.sqrt(z**2 - 2 - 1 / of + 4 * p * (of * q + 1))) / total if k else 0
+            high = (
+                (2 * of * p + z**2 + 1 + z * np.sqrt(z**2 + 2 - 1 / of + 4 * p * (of * q - 1))) / total if k < of else 1
+            )
+            assert ends == pytest.approx([low, high], abs=1e-6)
         else:
             assert np.isnan(ends).all()
     assert result["bias/low"].isnan()

@@ -4,25 +4,12 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from torch import nn
 
+from cfgen.contracts import Noise
 from cfgen.errors import UserError
 from cfgen.metrics.fid import AT_ONCE, FID, fids
 from cfgen.scm import AttributeSCM
-
-
-class Means(nn.Module):
-    """Means of 2x2 blocks of three channels, 12 features of an 4x4 image; counts the images it sees."""
-
-    num_features = 12
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.seen += len(x)
-        return nn.functional.avg_pool2d(x, 2).flatten(1)
+from tests.fakes import BlockMeans
 
 
 def images(count: int, seed: int, channels: int = 3) -> torch.Tensor:
@@ -44,7 +31,7 @@ def reference(real: torch.Tensor, others: torch.Tensor) -> float:
 
 
 def with_real(real: torch.Tensor) -> FID:
-    metric = FID(Means())
+    metric = FID(BlockMeans())
     for batch in real.split(7):
         metric.update(batch, real=True)
     return metric
@@ -84,24 +71,27 @@ def test_images_are_rounded_to_the_levels_of_a_file():
 
 
 def test_a_network_of_the_wrong_shape_is_refused():
-    network = Means()
+    network = BlockMeans()
     network.num_features = 11
     with pytest.raises(UserError, match=r"must return \(2, 11\) for 2 images, not \(2, 12\)"):
         FID(network).check(images(2, 0))
 
 
-class Painter(nn.Module):
-    """x := z with `a` on the first pixels; keeps what it was asked to decode."""
+class Pixels:
+    """x := z with `a` on the first pixels; an encoder that draws; keeps what it was asked to decode."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    image_shape = (3, 4, 4)
+    noisy = 0.01
+
+    def __init__(self, scm: AttributeSCM) -> None:
+        self.scm = scm
         self.decoded: list[torch.Tensor] = []
 
-    def prior(self, rows: int) -> torch.Tensor:
-        return torch.rand(rows, 3, 4, 4)
+    def prior(self, a: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        return noise.uniform(3, 4, 4)
 
-    def abduct(self, x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-        return x + 0.01 * torch.rand_like(x)  # an encoder may draw as well
+    def abduct(self, x: torch.Tensor, a: torch.Tensor, noise: Noise | None = None) -> torch.Tensor:
+        return x + self.noisy * noise.uniform(3, 4, 4)
 
     def decode(self, z: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         x = z.clone()
@@ -110,56 +100,56 @@ class Painter(nn.Module):
         return x
 
 
-def faces(count: int) -> tuple[AttributeSCM, torch.Tensor, dict[str, torch.Tensor]]:
+def faces(count: int) -> tuple[Pixels, torch.Tensor, dict[str, torch.Tensor]]:
     generator = torch.Generator().manual_seed(2)
     names = ("Young", "Gray_Hair")
     columns = {name: torch.randint(2, (count,), generator=generator).float() for name in names}
     scm = AttributeSCM({name: {"kind": "binary"} for name in names}, edges=[["Young", "Gray_Hair"]]).fit(columns)
-    return scm, images(count, 3), columns
+    return Pixels(scm), images(count, 3), columns
 
 
 def test_real_images_pass_the_network_once():
-    (scm, x, columns), painter, network = faces(30), Painter(), Means()
+    (pixels, x, columns), network = faces(30), BlockMeans()
     metric = FID(network)
-    first = fids(metric, painter, scm, x, columns)
+    first = fids(metric, pixels, x, columns)
     assert network.seen == 60
-    second = fids(metric, painter, scm, x, columns)
+    second = fids(metric, pixels, x, columns)
     assert network.seen == 90
     torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
 def test_counterfactuals_are_of_images_that_lack_what_is_asked():
-    (scm, x, columns), painter = faces(40), Painter()
-    values = fids(FID(Means()), painter, scm, x, columns, [{"Young": 0}])
+    pixels, x, columns = faces(40)
+    values = fids(FID(BlockMeans()), pixels, x, columns, [{"Young": 0}])
     assert list(values) == ["generated", "do(Young=0)"]
-    decoded = torch.cat(painter.decoded)
+    decoded = torch.cat(pixels.decoded)
     generated, changed = decoded[:40], decoded[40:]
-    torch.testing.assert_close(generated, scm.schema.encode(columns))
+    torch.testing.assert_close(generated, pixels.scm.schema.encode(columns))
     assert len(changed) == columns["Young"].sum()
     assert (changed[:, 0] == 0).all()
-    old_and_changed = scm.counterfactual(columns, {"Young": 0}, torch.Generator().manual_seed(0))
+    old_and_changed = pixels.scm.counterfactual(columns, {"Young": 0}, torch.Generator().manual_seed(0))
     torch.testing.assert_close(changed[:, 1], old_and_changed["Gray_Hair"][columns["Young"] == 1])
 
 
 def test_the_value_is_that_of_the_images_made():
     """All of `fids` against the reference, with a model whose images are known."""
-    (scm, x, columns), painter = faces(40), Painter()
-    painter.abduct = lambda x, a: x
-    values = fids(FID(Means()), painter, scm, x, columns, [{"Young": 0, "Gray_Hair": 1}])
+    pixels, x, columns = faces(40)
+    pixels.noisy = 0
+    values = fids(FID(BlockMeans()), pixels, x, columns, [{"Young": 0, "Gray_Hair": 1}])
     changed = (columns["Young"] == 1) | (columns["Gray_Hair"] == 0)
-    made = painter.decode(x[changed] / 255, torch.tensor([[0.0, 1.0]]).expand(int(changed.sum()), -1))
+    made = pixels.decode(x[changed] / 255, torch.tensor([[0.0, 1.0]]).expand(int(changed.sum()), -1))
     expected = reference(x, made.mul(255).round().to(torch.uint8))
     assert values["do(Young=0,Gray_Hair=1)"].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_shares_add_up_and_nobody_elses_random_numbers_move():
     """Each process's sums, added, are those of one process: same images, same noise."""
-    scm, x, columns = faces(2 * AT_ONCE + 30)
+    pixels, x, columns = faces(2 * AT_ONCE + 30)
     sums = {}
     before = torch.random.get_rng_state()
     for share in ((0, 1), (0, 2), (1, 2)):
-        metric = FID(Means())
-        fids(metric, Painter(), scm, x, columns, [{"Young": 0}], seed=5, share=share)
+        metric = FID(BlockMeans())
+        fids(metric, pixels, x, columns, [{"Young": 0}], seed=5, share=share)
         sums[share] = {name: getattr(metric, name) for name in metric._defaults}
     assert torch.equal(torch.random.get_rng_state(), before)
     for name, whole in sums[0, 1].items():

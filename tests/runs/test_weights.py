@@ -13,12 +13,13 @@ from safetensors.torch import load_file, save_file
 
 import cfgen
 from cfgen import checkpoints, export, generate
-from cfgen.checkpoints import CARD, WEIGHTS, packaged_models
+from cfgen.checkpoints import CARD, WEIGHTS, load_module, packaged_models
 from cfgen.errors import UserError
+from cfgen.runs.data import results_folder, run_data, run_folder
 from cfgen.runs.examples import EXAMPLES, read_examples
-from cfgen.runs.loading import load_classifier, results_folder, run_data, run_folder
-from cfgen.training.stages import ready_run
 from datamodules import CelebA, Faces, MorphoMNIST
+from lightning_modules import Classifier
+from tests.refusals import refusal
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 12_000_000  # bytes, of all packaged models together
@@ -55,20 +56,19 @@ def test_examples_are_what_a_counterfactual_takes(packaged, tiny_run):
     x, a = model.examples()
     assert x.shape == (16, 1, 28, 28)
     assert model.counterfactual(x, a, {"label": 7}).images.shape == x.shape
-    with pytest.raises(UserError, match="no examples come with this model"):
+    with pytest.raises(UserError):
         cfgen.load(tiny_run).examples()
-    with pytest.raises(UserError, match="attributes are {name: one value"):
+    with pytest.raises(UserError) as refused:
         model.counterfactual(x, torch.zeros(16, 13), {"label": 7})
+    assert refused.value.argument == "a"
 
 
 def test_generates_from_its_examples_where_there_is_no_data(packaged, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(MorphoMNIST, "prepare_data", lambda self: pytest.fail("data was prepared"))
     assert generate.main(["tiny-digits", "--do", "thickness=3", "--out", "cf"]) == 0
-    out = capsys.readouterr().out
-    assert "images: 5 of the 16 examples that come with tiny-digits" in out
+    assert "5 of the 16 examples" in capsys.readouterr().out
     assert len(list(Path("cf").glob("*example-*-original.png"))) == 5
-    assert generate.main(["tiny-digits", "--do", "thickness=3", "--index", "14-16"]) == 2
-    assert "there are 16 examples with this model, 0 to 15" in capsys.readouterr().err
+    refusal(generate.main, ["tiny-digits", "--do", "thickness=3", "--index", "14-16"], capsys, "index")
 
 
 def test_published_digits_are_stood_in_for_by_embedded_ones(packaged, digits_cache):
@@ -98,13 +98,6 @@ def test_what_is_there_comes_before_what_is_packaged(packaged):
         cfgen.load("tiny-digits")
 
 
-def test_serves_as_the_earlier_run_of_a_config(packaged, tmp_path):
-    assert ready_run("tiny-digits", tmp_path, ["quickstart"], dict, lambda name: pytest.fail("trained")) == packaged
-    Path("tiny-digits").mkdir()  # what is there comes first here too
-    with pytest.raises(UserError, match="tiny-digits holds no checkpoint"):
-        ready_run("tiny-digits", tmp_path, ["quickstart"], dict, lambda name: None)
-
-
 def test_results_do_not_go_where_cfgen_is_installed(packaged):
     assert results_folder("tiny-digits") == Path("runs/tiny-digits")
     assert results_folder(packaged) == Path("runs/tiny-digits")
@@ -112,15 +105,13 @@ def test_results_do_not_go_where_cfgen_is_installed(packaged):
 
 def test_a_name_that_is_none(packaged, capsys):
     Path("runs/mine").mkdir(parents=True)
-    assert generate.main(["tiny-digit", "--do", "label=1"]) == 2
-    assert capsys.readouterr().err == (
-        "error: no run, checkpoint or exported model at tiny-digit (runs here: runs/mine), and unknown packaged model "
-        "'tiny-digit'. Did you mean 'tiny-digits'? Valid: tiny-digits\n"
-    )
-    with pytest.raises(UserError, match="Did you mean 'tiny-digits'"):
+    line = refusal(generate.main, ["tiny-digit", "--do", "label=1"], capsys)
+    assert "runs/mine" in line
+    assert "Did you mean 'tiny-digits'" in line
+    with pytest.raises(UserError, match="tiny-digits"):
         run_folder("tinydigits")
-    with pytest.raises(UserError, match="but a Classifier is needed"):
-        load_classifier("tiny-digits")
+    with pytest.raises(UserError, match="Classifier"):
+        load_module("tiny-digits", Classifier)
 
 
 def cut(path: Path) -> None:
@@ -144,29 +135,21 @@ def other_shape(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "damage", "message"),
+    ("file", "damage"),
     [
-        (WEIGHTS, cut, "is not an exported model (SafetensorError"),
-        (WEIGHTS, one_weight_less, "does not fit lightning_modules.cond_ali.CondALI"),
-        (CARD, cut, "is not an exported model (JSONDecodeError"),
-        (EXAMPLES, cut, "examples.safetensors holds no examples for this model (SafetensorError"),
-        (
-            EXAMPLES,
-            without_slant,
-            "examples.safetensors holds no examples for this model (KeyError: 'attributes/slant')",
-        ),
-        (EXAMPLES, one_image_less, "examples.safetensors is damaged: images and attributes do not match"),
-        (EXAMPLES, other_shape, "examples.safetensors is damaged: images and attributes do not match"),
+        (WEIGHTS, cut),
+        (WEIGHTS, one_weight_less),
+        (CARD, cut),
+        (EXAMPLES, cut),
+        (EXAMPLES, without_slant),
+        (EXAMPLES, one_image_less),
+        (EXAMPLES, other_shape),
     ],
 )
-def test_damage_is_said_in_one_line(packaged, capsys, file, damage, message):
+def test_damage_is_said_in_one_line(packaged, capsys, file, damage):
     damage(packaged / file)
-    assert generate.main(["tiny-digits", "--do", "label=1"]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert len(err) < 700
-    assert message in err
+    line = refusal(generate.main, ["tiny-digits", "--do", "label=1"], capsys)
+    assert "tiny-digits" in line
 
 
 @pytest.mark.parametrize("name", ["faces-csali", "faces-modulated", "morphomnist-csali"])

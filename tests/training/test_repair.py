@@ -10,10 +10,11 @@ import torch
 import yaml
 from torch import nn
 
-import cfgen
 from cfgen import audit, fit
-from cfgen.runs.loading import CounterfactualModel, load_classifier
+from cfgen.checkpoints import load_module
+from cfgen.runs.model import TrainedModel, load_trained
 from datamodules import Faces
+from lightning_modules import Classifier
 from tests.audit.shifting import Shift
 
 ACCURACY = 0.54  # which not every epoch reaches
@@ -62,7 +63,7 @@ def part(class_path: str, **arguments) -> dict:
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """The configs of a classifier and of its repair, and a generator that has been trained."""
+    """The configs of a classifier and of its repair, and a model that has been trained."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("WANDB_MODE", "disabled")
@@ -70,20 +71,20 @@ def workplace(tmp_path, monkeypatch):
     faces = Faces(count=600, cache_dir=str(tmp_path / "faces"))
     faces.prepare_data()
     faces.setup()
-    generator = Tinting(faces.scm_spec, faces.image_shape)
-    generator.scm.fit(faces.train_columns)
+    tinting = Tinting(faces.scm_spec, faces.image_shape)
+    tinting.scm.fit(faces.train_columns)
     data = part("datamodules.Faces", count=600, cache_dir=str(faces.cache_dir), batch_size=24)
-    folder = CounterfactualModel(generator).save("generator")
+    folder = TrainedModel(tinting).save("tinting")
     (folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
     config(
         "plain", part("lightning_modules.Classifier", classes=2, width=0.1, lr=3e-3), data, 4,
-        part("callbacks.Bias", mechanism="generator", do=DO, keep_residual=True, accuracy=ACCURACY),
+        part("callbacks.Bias", mechanism="tinting", do=DO, keep_residual=True, accuracy=ACCURACY),
         part("callbacks.BestCheckpoint", monitor="val/accuracy", mode="max"),
     )  # fmt: skip
     repair = part(
         "lightning_modules.CFClassifier",
         classifier="plain.yaml",
-        mechanism="generator",
+        mechanism="tinting",
         do=DO,
         keep_residual=True,
         lr=1e-3,
@@ -123,15 +124,15 @@ def test_a_classifier_is_repaired_and_the_one_chosen_is_audited(workplace, capsy
     # only the classifier has learned, as what it is in use
     seen = torch.load("seen.pt", weights_only=True)
     assert seen["modes"] == {False}
-    for name, value in cfgen.load("generator").module.state_dict().items():
+    for name, value in load_trained("tinting").module.state_dict().items():
         assert torch.equal(value, seen["mechanism"][name]), name
-    plain, fair = load_classifier("runs/plain"), load_classifier("runs/fair")
+    plain, fair = (load_module(run, Classifier).eval() for run in ("runs/plain", "runs/fair"))
     assert not any(part.training for part in fair.modules())
     moved = zip(plain.parameters(), fair.parameters(), strict=True)
     assert all(not torch.equal(one, other) for one, other in moved)
 
     # the audit is of that very classifier: on the same images it finds what was measured when it was chosen
-    words = ["--generator", "generator", "--classifier", "runs/fair", "--split", "val", "--keep_residual"]
+    words = ["--model", "tinting", "--classifier", "runs/fair", "--split", "val", "--keep_residual"]
     words += [word for do in DO for word in ("--do", ",".join(f"{name}={value}" for name, value in do.items()))]
     capsys.readouterr()
     assert audit.main([*words, "--explain", "none", "--accelerator", "cpu", "--out", "found"]) == 0

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from cfgen.attributes import Columns
-from cfgen.evaluation.metrics.batches import batches, levels_apart
-from lightning_modules import ImageMechanismModule
+from cfgen.counterfactual import Swept
+from cfgen.evaluation.judges import Judges
+from cfgen.evaluation.metrics.base import LEVELS, Description, Metric, Values, levels_apart
+from cfgen.evaluation.subject import Subject
 
-__all__ = ["cycles"]
+__all__ = ["Cycles"]
 
 CYCLES = 10
+PRIOR, BACK, CYCLE = 16, 17, 20  # streams of an image's noise: of its latent, of its return, and of its second cycle on
+COMPOSITION = "Composition: what null interventions change, 0 to 255"
 
 
-@torch.inference_mode()
-def cycles(mechanism: ImageMechanismModule, x: Tensor, columns: Columns, seed: int = 0) -> Iterator[dict[str, Tensor]]:
+class Cycles(Metric):
     """For each image:
 
     `mse_x`: mean (x - x_r)^2 of pixels in [0, 1], with x_r = G(E(x,a),a);
@@ -26,19 +26,32 @@ def cycles(mechanism: ImageMechanismModule, x: Tensor, columns: Columns, seed: i
     `composition_l1/n`: mean |x - x'| of pixels in 0..255, where x' is x after n null interventions, each of the one before
     (Monteiro et al., 2023): what it costs to ask for nothing.
     """
-    latent: Any = getattr(mechanism, "latent", None)
-    torch.manual_seed(seed)
-    for _, images, a in batches(mechanism.scm.schema, x, columns):
-        part = {}
-        current = images
-        for cycle in range(1, CYCLES + 1):
-            current = mechanism.decode(mechanism.abduct(current, a), a)
-            if cycle in (1, CYCLES):
-                part[f"composition_l1/{cycle}"] = levels_apart(current, images)
-            if cycle == 1:
-                part["mse_x"] = (current - images).square().flatten(1).mean(dim=1)
-        if latent is not None:
-            state = mechanism.prior(len(images))
-            back = mechanism.abduct(mechanism.decode(state, a), a)
-            part["mae_z"] = (latent(state) - latent(back)).abs().flatten(1).mean(dim=1)
-        yield part
+
+    name = "cycles"
+    title = "Reconstruction and quality (Table 2)"
+    unit = ""
+    place = 50
+
+    def __init__(self, subject: Subject, judges: Judges, values: int = 1) -> None:
+        super().__init__(subject, judges, values)
+        self.latent: Any = getattr(self.mechanism, "latent", None)
+
+    def descriptions(self) -> dict[str, Description]:
+        names = ["mse_x", *(["mae_z"] if self.latent is not None else [])]
+        composition = self.describe(unit=LEVELS, group=COMPOSITION, direction=-1)
+        return {name: self.describe(direction=-1) for name in names} | {
+            f"composition_l1/{n}": composition for n in (1, CYCLES)
+        }
+
+    @torch.inference_mode()
+    def update(self, batch: Swept) -> Values:
+        x, a, current = batch.x, batch.a, batch.x_r
+        found = {"mse_x": (current - x).square().flatten(1).mean(dim=1), "composition_l1/1": levels_apart(current, x)}
+        for cycle in range(2, CYCLES + 1):
+            current = self.mechanism.decode(self.mechanism.abduct(current, a, batch.noise(CYCLE + cycle)), a)
+        found[f"composition_l1/{CYCLES}"] = levels_apart(current, x)
+        if self.latent is not None:
+            state = self.mechanism.prior(a, batch.noise(PRIOR))
+            back = self.mechanism.abduct(self.mechanism.decode(state, a), a, batch.noise(BACK))
+            found["mae_z"] = (self.latent(state) - self.latent(back)).abs().flatten(1).mean(dim=1)
+        return found

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from cfgen.attributes import Columns, Continuous, Schema
-from cfgen.counterfactual import as_unit_float
-from cfgen.evaluation.metrics.asked import asked_values, asked_vectors
-from cfgen.evaluation.metrics.batches import batches
-from lightning_modules import ImageMechanismModule
+from cfgen.counterfactual import Swept, as_unit_float
+from cfgen.evaluation.judges import Judges
+from cfgen.evaluation.metrics.base import Cell, Description, Metric, Values
+from cfgen.evaluation.subject import Subject
+from cfgen.metrics.asked import do_name
 
-__all__ = ["LatentModel", "latent_divergence", "minimality", "same_value_codes"]
+__all__ = ["LatentModel", "Minimality", "latent_divergence", "same_value_codes"]
 
 COMPONENTS = 32
 TRAINING_IMAGES = 2000  # that the latent model is fitted on, at most
@@ -35,17 +35,19 @@ class LatentModel:
     """
 
     def __init__(self, images: Tensor, components: int = COMPONENTS) -> None:
+        from sklearn.decomposition import PCA  # here: importing it takes a second
+
         x = as_unit_float(images).flatten(1)
-        self.mean = x.mean(dim=0)
-        x = x - self.mean
-        # the eigenvalues of x x^T / n are those of the covariance x^T x / n, and there are fewer images than pixels
-        eigenvalues, vectors = torch.linalg.eigh((x @ x.T / len(x)).double())
-        kept = slice(-min(components, len(x) - 1), None)
-        largest, vectors = eigenvalues[kept], vectors[:, kept]
-        remaining = (eigenvalues.sum() - largest.sum()) / (x.shape[1] - len(largest))
-        self.noise = remaining.clamp(min=1e-9)  # of images that so few components explain wholly
+        count, pixels = x.shape
+        # ARPACK finds the leading directions alone, and to rounding; the default for so many is an approximation
+        pca = PCA(min(components, count - 1, pixels - 1), svd_solver="arpack", random_state=0).fit(x.numpy())
+        self.mean, self.directions = torch.from_numpy(pca.mean_), torch.from_numpy(pca.components_.T.astype(float))
+        # the likelihood's variances are divided by n, not n - 1; its noise is the mean over all directions that remain, where
+        # scikit-learn's `noise_variance_` leaves out those in which fewer images than pixels cannot vary
+        largest = torch.from_numpy(pca.explained_variance_.astype(float)) * (count - 1) / count
+        total = x.var(dim=0, correction=0).double().sum()
+        self.noise = ((total - largest.sum()) / (pixels - len(largest))).clamp(min=1e-9)
         self.eigenvalues = torch.maximum(largest, self.noise)
-        self.directions = torch.nn.functional.normalize((x.T @ vectors.float()).double(), dim=0)
 
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean, (N, components), and variance, (components,), of q(z | x) for images in [0, 1]."""
@@ -84,40 +86,60 @@ def same_value_codes(schema: Schema, training: Columns, name: str, column: Tenso
     return torch.bucketize(column.cpu().double(), tenths)
 
 
-@torch.inference_mode()
-def minimality(
-    mechanism: ImageMechanismModule, data: Any, split: str, x: Tensor, columns: Columns, seed: int = 0
-) -> Iterator[dict[str, Tensor]]:
+class Minimality(Metric):
     """For each image and attribute k, `minimality_cld/do(k)`: CLD of x_c under do(k = the value asked); lower is better.
 
     D is the KL divergence of a `LatentModel` fitted on training images, S_cf and S_f are of the split's first 1,000 images,
     x itself left out.  An image that is asked for a value that counts as its own does not count.
     """
-    scm = mechanism.scm
-    schema = scm.schema
-    images_to_fit = data.images("train")
-    chosen = torch.randperm(len(images_to_fit), generator=torch.Generator().manual_seed(0))[:TRAINING_IMAGES]
-    latent = LatentModel(images_to_fit[chosen.sort().values])
-    references = latent.whitened(data.images(split)[:REFERENCES])
-    numbers = torch.arange(len(references))
 
-    def codes(k: str, column: Tensor) -> Tensor:
-        return same_value_codes(schema, data.columns("train"), k, column)
+    name = "minimality"
+    title = "Minimality: counterfactual latent divergence, from 0.693; doing nothing scores 1.313"
+    unit = ""
+    place = 80
 
-    held = {k: codes(k, data.columns(split)[k][:REFERENCES]) for k in schema.names}
-    own = {k: codes(k, columns[k]) for k in schema.names}
-    asked = {k: codes(k, values) for k, values in asked_values(columns, schema, seed).items()}
-    vectors = asked_vectors(scm, columns, seed)
-    for rows, images, a in batches(schema, x, columns):
-        z = mechanism.abduct(images, a)
-        here = latent.whitened(images)
-        to_references = torch.cdist(here, references).square() / 2
-        part = {}
-        for k, a_c in vectors.items():
-            there = latent.whitened(mechanism.decode(z, a_c[rows]))
+    def __init__(self, subject: Subject, judges: Judges, values: int = 1) -> None:
+        super().__init__(subject, judges, values)
+        images = self.data.images("train")
+        chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:TRAINING_IMAGES]
+        self.latent = LatentModel(images[chosen.sort().values])
+        self.references = self.latent.whitened(self.data.images(subject.split)[:REFERENCES])
+        held = self.data.columns(subject.split)
+        self.held = self.codes({k: held[k][:REFERENCES] for k in self.schema.names})
+        self.own = self.codes(subject.columns)
+        self.wanted: Values = {}
+
+    def codes(self, columns: Columns) -> Values:
+        training = self.data.columns("train")
+        return {k: same_value_codes(self.schema, training, k, columns[k]) for k in self.schema.names}
+
+    def descriptions(self) -> dict[str, Description]:
+        return {
+            f"minimality_cld/{do_name(k)}": self.describe(
+                direction=-1, attribute=k, cell=Cell("Single interventions", k, "minimality")
+            )
+            for k in self.schema.names
+        }
+
+    def start(self, seed: int, asked: Columns) -> None:
+        super().start(seed, asked)
+        self.wanted = self.codes(asked)
+
+    def interventions(self) -> dict[str, Mapping[str, Tensor]]:
+        return self.do_each(self.schema.names)
+
+    @torch.inference_mode()
+    def update(self, batch: Swept) -> Values:
+        rows = batch.rows
+        here = self.latent.whitened(batch.x)
+        to_references = torch.cdist(here, self.references).square() / 2
+        others = torch.arange(len(self.references)) != rows[:, None]
+        found = {}
+        for k in self.schema.names:
+            own, wanted = self.own[k][rows, None], self.wanted[k][rows, None]
+            there = self.latent.whitened(batch.x_c(do_name(k)))
             divergence = (there - here).square().sum(dim=1) / 2
-            like_asked = held[k] == asked[k][rows, None]
-            like_own = (held[k] == own[k][rows, None]) & (numbers != rows[:, None])
+            like_asked, like_own = self.held[k] == wanted, (self.held[k] == own) & others
             cld = latent_divergence(divergence, to_references, like_asked, like_own)
-            part[f"minimality_cld/do({k})"] = cld.where(own[k][rows] != asked[k][rows], torch.nan)
-        yield part
+            found[f"minimality_cld/{do_name(k)}"] = cld.where((own != wanted)[:, 0], torch.nan)
+        return found

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
-from cfgen.attributes import Binary, Columns, Schema
-from cfgen.counterfactual import as_unit_float
-from cfgen.evaluation.metrics.asked import asked_vectors
-from cfgen.evaluation.metrics.batches import batches, levels_apart
-from lightning_modules import ImageMechanismModule
+from cfgen.audit.truth import true_images
+from cfgen.contracts import KnowsTruth
+from cfgen.counterfactual import Swept, as_unit_float
+from cfgen.evaluation.judges import Judges
+from cfgen.evaluation.metrics.base import (
+    LEVELS,
+    Cell,
+    Description,
+    Metric,
+    Missing,
+    Values,
+    binary_names,
+    levels_apart,
+)
+from cfgen.evaluation.subject import Subject
+from cfgen.metrics.asked import do_name
 
-__all__ = ["KnowsTruth", "true_counterfactual_errors", "true_images"]
+__all__ = ["Truth"]
 
-
-@runtime_checkable
-class KnowsTruth(Protocol):
-    """A synthetic data set, such as `Faces`, that can say what an image would have been."""
-
-    def true_attributes(self, split: str, rows: Any, do: Mapping[str, Any]) -> dict[str, Tensor]: ...
-
-    def true_counterfactual(self, split: str, rows: Any, a_c: Tensor) -> Tensor: ...
-
-
-def true_images(data: KnowsTruth, schema: Schema, split: str, rows: Tensor, do: Mapping[str, Any]) -> Tensor:
-    """What these rows would truly have looked like under `do`, its effects included: bytes, (N, C, H, W)."""
-    attributes = data.true_attributes(split, rows, do)
-    a_c = schema.encode({name: attributes[name].to(schema.low.device) for name in schema.names})
-    return data.true_counterfactual(split, rows, a_c.cpu())
+MOVES = 8.5 / 255  # of whole levels, whatever the rounding
 
 
-@torch.inference_mode()
-def true_counterfactual_errors(
-    mechanism: ImageMechanismModule, data: KnowsTruth, split: str, x: Tensor, columns: Columns, seed: int = 0
-) -> Iterator[dict[str, Tensor]]:
+class Truth(Metric):
     """For each image and binary attribute k under do(k = the other value):
 
     `true_error/do(k)`: mean |x_c - truth| of pixels in 0..255;
@@ -47,24 +40,52 @@ def true_counterfactual_errors(
 
     x_c is the model's alone: what follows from k is what its own SCM says.
     """
-    scm = mechanism.scm
-    device = scm.schema.low.device
-    binary = [name for name, attribute in scm.schema.attributes.items() if isinstance(attribute, Binary)]
-    asked = asked_vectors(scm, columns, seed)  # of a binary attribute the other value, as below
-    for rows, images, a in batches(scm.schema, x, columns):
-        z = mechanism.abduct(images, a)
-        x_r = mechanism.decode(z, a)
-        part: dict[str, Tensor] = {}
-        for name in binary:
-            other = 1 - columns[name][rows]
-            truth = as_unit_float(true_images(data, scm.schema, split, rows, {name: other})).to(device)
-            x_c = mechanism.decode(z, asked[name][rows])
-            moves = (truth - images).abs() > 8.5 / 255  # of whole levels, whatever the rounding
-            nearer = ((x_c - truth).abs() < (x_c - images).abs()) & moves
-            part |= {
-                f"true_error/do({name})": levels_apart(x_c, truth),
-                f"true_error/effect({name})": levels_apart(x_c - x_r, truth - images),
-                f"true_error/untouched({name})": levels_apart(images, truth),
-                f"true_error/changed({name})": nearer.flatten(1).sum(dim=1) / moves.flatten(1).sum(dim=1),
+
+    name = "truth"
+    title = "Distance from the true counterfactual, 0 to 255"
+    unit = LEVELS
+    place = 40
+
+    def __init__(self, subject: Subject, judges: Judges, values: int = 1) -> None:
+        super().__init__(subject, judges, values)
+        self.names = binary_names(self.schema)
+
+    @classmethod
+    def missing(cls, subject: Subject, judges: Judges) -> Missing | None:
+        if isinstance(subject.data, KnowsTruth) and binary_names(subject.mechanism.scm.schema):
+            return None
+        return Missing(None, "data with binary attributes whose true counterfactuals are known, such as Faces")
+
+    def descriptions(self) -> dict[str, Description]:
+        found = {}
+        for k in self.names:
+            for kind, column, direction in (("do", "error", -1), ("effect", "of the change", -1), ("untouched", "", 0),
+                                            ("changed", "share changed", 1)):  # fmt: skip
+                found[f"true_error/{kind}({k})"] = self.describe(
+                    unit="share of pixels" if kind == "changed" else LEVELS,
+                    direction=direction,
+                    attribute=k,
+                    baseline=not direction,
+                    cell=Cell("Distance from the true counterfactual (0 to 255)", k, column or kind, error=False),
+                )
+        return found
+
+    def interventions(self) -> dict[str, Mapping[str, Tensor]]:
+        return self.do_each(self.names)
+
+    @torch.inference_mode()
+    def update(self, batch: Swept) -> Values:
+        found: Values = {}
+        x = batch.x
+        for k in self.names:
+            do, x_c = {k: self.asked[k][batch.rows].cpu()}, batch.x_c(do_name(k))
+            truth = as_unit_float(true_images(self.data, self.schema, self.subject.split, batch.rows, do)).to(x.device)
+            moves = (truth - x).abs() > MOVES
+            nearer = ((x_c - truth).abs() < (x_c - x).abs()) & moves
+            found |= {
+                f"true_error/do({k})": levels_apart(x_c, truth),
+                f"true_error/effect({k})": levels_apart(x_c - batch.x_r, truth - x),
+                f"true_error/untouched({k})": levels_apart(x, truth),
+                f"true_error/changed({k})": nearer.flatten(1).sum(dim=1) / moves.flatten(1).sum(dim=1),
             }
-        yield part
+        return found

@@ -5,25 +5,22 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.attributes import Schema
-from cfgen.audit.run import Plan
-from cfgen.audit.run import Scores as Answers
 from cfgen.errors import UserError
-from cfgen.evaluation import (
-    Scores,
-    commutativity,
-    cycles,
-    label_accuracy,
-    measured,
-    predicted,
-    reversibility,
-    true_counterfactual_errors,
-)
-from cfgen.evaluation.metrics.asked import asked_values
-from cfgen.evaluation.metrics.classifier_bias import bias_values
-from cfgen.evaluation.metrics.commutativity import intervention_pairs
+from cfgen.evaluation.judges import Judges
+from cfgen.evaluation.metrics.bias import ClassifierBias
+from cfgen.evaluation.metrics.commutativity import Commutativity, intervention_pairs
+from cfgen.evaluation.metrics.cycles import Cycles
+from cfgen.evaluation.metrics.effectiveness_measured import EffectivenessMeasured
+from cfgen.evaluation.metrics.effectiveness_predicted import EffectivenessPredicted
+from cfgen.evaluation.metrics.labels import LabelAccuracy
+from cfgen.evaluation.metrics.reversibility import Reversibility
+from cfgen.evaluation.metrics.truth import Truth
 from cfgen.metrics import CounterfactualBias
+from cfgen.metrics.asked import asked_values
 from cfgen.scm import AttributeSCM
 from datamodules import Faces, MorphoMNIST
+from tests.evaluation.scoring import means, passed, subject_of
+from tests.fakes import Painted, Painter, Stripes, fitted
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +44,23 @@ class Mechanism(nn.Module):
 
     def __init__(self, data, error: float = 0.0) -> None:
         super().__init__()
-        self.scm, self.error = AttributeSCM(**data.scm_spec), error
+        self.scm, self.error, self.image_shape = AttributeSCM(**data.scm_spec), error, data.image_shape
         self.scm.fit(data.train_columns)
 
-    def abduct(self, x: Tensor, a: Tensor) -> Tensor:
+    def abduct(self, x: Tensor, a: Tensor, noise=None) -> Tensor:
         return x
 
     def decode(self, z: Tensor, a: Tensor) -> Tensor:
         return z + self.error
 
+    def own_reconstruction(self, z: Tensor, a: Tensor) -> Tensor:
+        return self.decode(z, a)
+
     def latent(self, state: Tensor) -> Tensor:
         return state
 
-    def prior(self, rows: int) -> Tensor:
-        return torch.randn(rows, 3, 64, 64)
+    def prior(self, a: Tensor, noise=None) -> Tensor:
+        return noise.normal(*self.image_shape)
 
 
 class Oracle(Mechanism):
@@ -70,7 +70,7 @@ class Oracle(Mechanism):
         super().__init__(faces)
         self.faces, self.split = faces, split
 
-    def abduct(self, x: Tensor, a: Tensor) -> Tensor:
+    def abduct(self, x: Tensor, a: Tensor, noise=None) -> Tensor:
         return torch.arange(len(x))
 
     def decode(self, z: Tensor, a: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Oracle(Mechanism):
 class Exact(Mechanism):
     """Writes the attributes over the image, and takes them off again: x = z + f(a), nothing lost."""
 
-    def abduct(self, x: Tensor, a: Tensor) -> Tensor:
+    def abduct(self, x: Tensor, a: Tensor, noise=None) -> Tensor:
         return x - self.paint(a)
 
     def decode(self, z: Tensor, a: Tensor) -> Tensor:
@@ -121,15 +121,8 @@ class Reader:
         return self.read(x)["label"].long()
 
 
-def means(steps) -> dict[str, float]:
-    scores = Scores()
-    for part in steps:
-        scores.add(part)
-    return {name: score.value for name, score in scores.summary().items()}
-
-
 def truths(mechanism: nn.Module, faces: Faces) -> dict[str, float]:
-    return means(true_counterfactual_errors(mechanism, faces, "test", faces.images("test"), faces.columns("test")))
+    return means([Truth], subject_of(mechanism, faces))
 
 
 def test_a_model_that_ignores_attributes_scores_what_doing_nothing_scores(faces):
@@ -157,10 +150,9 @@ def test_the_effect_is_apart_from_what_the_reconstruction_lost(faces):
 
 
 def test_cycles_of_known_errors(faces):
-    x, columns = faces.images("test"), faces.columns("test")
-    perfect = means(cycles(Mechanism(faces), x, columns))
+    perfect = means([Cycles], subject_of(Mechanism(faces), faces))
     assert perfect == {"composition_l1/1": 0, "composition_l1/10": 0, "mae_z": 0, "mse_x": 0}
-    off = means(cycles(Mechanism(faces, error=0.01), x, columns))
+    off = means([Cycles], subject_of(Mechanism(faces, error=0.01), faces))
     assert off["mse_x"] == pytest.approx(1e-4, rel=1e-3)
     assert off["mae_z"] == pytest.approx(0.01, rel=1e-3)
     assert off["composition_l1/1"] == pytest.approx(2.55, rel=1e-3)
@@ -169,12 +161,11 @@ def test_cycles_of_known_errors(faces):
 
 def test_exact_counterfactuals_are_reversible_and_commute(faces, digits):
     for data in (faces, digits):
-        x, columns = data.images("test")[:20], {k: v[:20] for k, v in data.columns("test").items()}
-        for metric in (reversibility, commutativity):
-            found = means(metric(Exact(data), x, columns))
-            assert len(found) == (6 if data is digits and metric is commutativity else len(data.schema.names))
+        for metric in (Reversibility, Commutativity):
+            found = means([metric], subject_of(Exact(data), data, count=20))
+            assert len(found) == (6 if data is digits and metric is Commutativity else len(data.schema.names))
             assert max(found.values()) < 1e-3
-        once_more = means(reversibility(Exact(data, error=0.01), x, columns))
+        once_more = means([Reversibility], subject_of(Exact(data, error=0.01), data, count=20))
         assert list(once_more.values()) == pytest.approx([2 * 2.55] * len(once_more), rel=1e-3)  # made and wrong twice
 
 
@@ -197,7 +188,7 @@ def test_reversibility_and_commutativity_against_single_images(digits):
         there.append((255 * back - 255 * image).abs().mean().item())
         x_kj, x_jk = model.decode(model.abduct(x_k, a_k), a_both), model.decode(model.abduct(x_j, a_j), a_both)
         apart.append((255 * x_kj - 255 * x_jk).abs().mean().item())
-    found = means([*reversibility(model, x, columns, seed=3), *commutativity(model, x, columns, seed=3)])
+    found = means([Reversibility, Commutativity], subject_of(model, digits, count=12), seed=3)
     assert found["reversibility_l1/do(thickness)"] == pytest.approx(sum(there) / 12, rel=1e-4)
     assert found["commutativity_l1/do(thickness),do(label)"] == pytest.approx(sum(apart) / 12, rel=1e-4)
     assert min(sum(there), sum(apart)) > 1
@@ -223,11 +214,12 @@ def test_what_is_asked_is_another_value_of_the_data(faces, digits):
 
 
 def test_a_predictor_sees_what_was_written_and_what_was_not(digits):
-    x, columns = digits.images("test"), digits.columns("test")
     writer = Writer(digits)
-    reader = Reader(writer.scm.schema)
-    x = writer.decode(x.float() / 255, writer.scm.schema.encode(columns))
-    good, idle = means(predicted(writer, reader, x, columns)), means(predicted(Mechanism(digits), reader, x, columns))
+    judges = Judges(predictor=Reader(writer.scm.schema))
+    x = writer.decode(digits.images("test").float() / 255, writer.scm.schema.encode(digits.columns("test")))
+    good, idle = (
+        means([EffectivenessPredicted], subject_of(model, digits, x=x), judges) for model in (writer, Mechanism(digits))
+    )
     for j in digits.schema.names:
         perfect = 1.0 if j == "label" else pytest.approx(0, abs=1e-3)
         assert all(
@@ -240,38 +232,68 @@ def test_a_predictor_sees_what_was_written_and_what_was_not(digits):
 
 
 def test_a_predictor_of_other_attributes_is_refused(digits, faces):
-    reader = Reader(faces.schema)
-    with pytest.raises(UserError, match="nothing in common"):
-        next(predicted(Mechanism(digits), reader, digits.images("test"), digits.columns("test")))
+    with pytest.raises(UserError) as refusal:
+        EffectivenessPredicted.missing(subject_of(Mechanism(digits), digits), Judges(predictor=Reader(faces.schema)))
+    assert refusal.value.argument == "predictor"
 
 
 def test_label_accuracy_of_known_models(digits, faces):
     writer = Writer(digits)
-    judge, columns = Reader(writer.scm.schema), digits.columns("test")
-    x = writer.decode(digits.images("test").float() / 255, writer.scm.schema.encode(columns))
-    assert means(label_accuracy(writer, judge, x, columns)) == {"accuracy/do(label)": 1, "accuracy/real images": 1}
-    idle = means(label_accuracy(Mechanism(digits), judge, x, columns))
+    judges = Judges(classifier=Reader(writer.scm.schema))
+    x = writer.decode(digits.images("test").float() / 255, writer.scm.schema.encode(digits.columns("test")))
+    good, idle = (means([LabelAccuracy], subject_of(m, digits, x=x), judges) for m in (writer, Mechanism(digits)))
+    assert good == {"accuracy/do(label)": 1, "accuracy/real images": 1}
     assert idle == {"accuracy/do(label)": 0, "accuracy/real images": 1}
-    with pytest.raises(UserError, match="judges the one categorical attribute"):
-        next(label_accuracy(Mechanism(faces), judge, faces.images("test"), faces.columns("test")))
+    with pytest.raises(UserError) as refusal:
+        LabelAccuracy.missing(subject_of(Mechanism(faces), faces), judges)
+    assert refusal.value.argument == "classifier"
 
 
 def test_measured_errors_of_a_model_that_ignores_attributes(digits):
-    seen = []
-    found = means(measured(Mechanism(digits), 1, seen, digits.images("test"), digits.columns("test")))
+    found = means([EffectivenessMeasured], subject_of(Mechanism(digits), digits))
     for name in ("thickness", "intensity", "slant"):
         do, untouched = (found[f"median_abs_error/{what}/{name}"] for what in (f"do({name})", "untouched"))
         assert do == pytest.approx(untouched, abs=1e-5)
-    assert len(seen) == len(found) == 15
+    assert len(found) == 15
 
 
-def test_the_mean_of_bias_values_is_the_bias():
-    table = torch.rand(200, 2, generator=torch.Generator().manual_seed(0))
-    table[::3, 1] = torch.nan
-    answers = Answers(["base", "do/Bangs=1"], table)
-    values = bias_values(answers, Plan({"Bangs=1": {"Bangs": 1}}))["bias/do(Bangs=1)"]
-    metric = CounterfactualBias(resamples=0)
-    counted = ~table[:, 1].isnan()
-    metric.update(table[counted, 0] > 0.5, table[counted, 1] > 0.5)
-    assert values.nanmean().item() == pytest.approx(metric.compute()["bias"].item(), abs=1e-6)
-    assert int(values.isnan().sum()) == 67
+def test_several_values_are_several_askings(digits):
+    """Each value is asked as one seed after the other would, and real images count once."""
+    subject = subject_of(Exact(digits), digits)
+    several = passed([EffectivenessMeasured], subject, seed=1, values=3).table
+    single = [passed([EffectivenessMeasured], subject, seed=seed).table for seed in (3, 4, 5)]
+    for name in ("thickness", "intensity", "slant"):
+        key = f"median_abs_error/do({name})/{name}"
+        assert torch.equal(several[key], torch.stack([table[key] for table in single], dim=1))
+        assert torch.equal(several[f"median_abs_error/floor/{name}"], single[0][f"median_abs_error/floor/{name}"])
+        assert torch.equal(
+            several[f"median_abs_error/untouched/{name}"], single[0][f"median_abs_error/untouched/{name}"]
+        )
+
+
+def test_the_bias_is_that_of_the_answers():
+    """Halves of one flip: an image counts under the value it gets, and the mean over images is Eq. 5."""
+    data = Painted(rows=60)
+    mechanism, classifier = fitted(Painter, data), Stripes([3.1, -1.3, 2.7, 0.13])
+    table = passed([ClassifierBias], subject_of(mechanism, data), Judges(classifier=classifier)).table
+    columns = data.columns("test")
+    a = data.schema.encode(columns)
+    x = data.images("test") / 255
+    for number, name in enumerate(data.schema.names):
+        a_c = a.clone()
+        a_c[:, number] = 1 - a_c[:, number]
+        with torch.no_grad():
+            before, after = (classifier.predict(mechanism.decode(mechanism.abduct(x, a), to)) for to in (a, a_c))
+        for value in (1, 0):
+            counted = columns[name] != value
+            metric = CounterfactualBias(resamples=0)
+            metric.update(before[counted], after[counted])
+            values = table[f"bias/do({name}={value})"]
+            assert values.nanmean().item() == pytest.approx(metric.compute()["bias"].item(), abs=1e-6)
+            assert torch.equal(values.isnan(), ~counted)
+
+
+def test_a_classifier_of_yes_or_no_needs_binary_attributes(digits):
+    with pytest.raises(UserError) as refusal:
+        ClassifierBias.missing(subject_of(Mechanism(digits), digits), Judges(classifier=Stripes([1.0, 1.0, 1.0, 0.0])))
+    assert refusal.value.argument == "classifier"

@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from cfgen.data import main
+from tests.refusals import refusal
 
 
 def test_prepares_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,21 +27,21 @@ def test_prepares_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture, monke
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        (["--source", "embeded"], "Did you mean 'embedded'"),
-        (["--source", "published", "--data_dir", "nowhere"], "neither in nowhere"),
-        (["--limit", "100", "--out", "sheet.docx"], "sheet.docx"),
+        (["--source", "embeded"], None),
+        (["--source", "published", "--data_dir", "nowhere"], None),
+        (["--limit", "100", "--out", "sheet.docx"], "out"),
+        (["--limit", "0"], "limit"),
     ],
 )
-def test_errors_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
-) -> None:
+def test_errors_are_one_line(tmp_path, capsys, monkeypatch, options, argument):
     monkeypatch.chdir(tmp_path)
-    assert main(["morpho_mnist", "--cache_dir", "cache", *options]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: ")
-    assert message in error
+    refusal(main, ["morpho_mnist", "--cache_dir", "cache", *options], capsys, argument)
+
+
+def test_a_set_that_is_not_there(capsys):
+    refusal(main, ["morpho_mnits"], capsys, "set")
 
 
 def test_help(capsys: pytest.CaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""What a reader of attributes sees in an audit's images."""
+"""What a predictor of attributes sees in an audit's counterfactuals."""
 
 import pytest
 import pytorch_lightning as pl
@@ -6,22 +6,25 @@ import torch
 
 from cfgen import audit
 from cfgen.audit.classifiers.external import ExternalClassifier
-from cfgen.audit.run import Audit, Images, Plan
+from cfgen.audit.plan import Plan
+from cfgen.audit.run import Images, compute_scores, example_images
+from cfgen.checkpoints import load_module
 from cfgen.counterfactual import as_unit_float
-from cfgen.runs.loading import load, load_reader
+from cfgen.runs.data import run_data
+from cfgen.runs.model import load_trained
 from lightning_modules import Predictor
 from tests.audit.shifting import options, rows
 
 
 @pytest.fixture(scope="module")
-def reader(data, tmp_path_factory):
-    """Untrained, so that it is often wrong, with thresholds in the middle of what it says of real images."""
+def predictor(data, tmp_path_factory):
+    """Untrained, so that it is often wrong, with thresholds in the middle of its outputs for real images."""
     torch.manual_seed(0)
     module = Predictor(data.scm_spec, data.image_shape, width=0.05).eval()
     with torch.no_grad():
-        said = module(as_unit_float(data.images("test")))
-        list(module.parameters())[-1].sub_(said.median(dim=0).values.reshape(list(module.parameters())[-1].shape))
-    return saved(module, tmp_path_factory.mktemp("reader"))
+        outputs = module(as_unit_float(data.images("test")))
+        list(module.parameters())[-1].sub_(outputs.median(dim=0).values.reshape(list(module.parameters())[-1].shape))
+    return saved(module, tmp_path_factory.mktemp("predictor"))
 
 
 def saved(module, folder):
@@ -31,23 +34,12 @@ def saved(module, folder):
     return folder
 
 
-def test_seen_as_asked_is_what_the_reader_says_of_each_image(run, data, reader, here):
+def test_recognised_is_what_the_predictor_reads_in_each_image(run, data, predictor, here):
     do = {"Bangs=1": {"Bangs": 1}, "Young=0,Pale_Skin=1": {"Young": 0, "Pale_Skin": 1}}
-    more = [
-        "--reader",
-        str(reader),
-        "--among",
-        "Smiling=1",
-        "--explain",
-        "none",
-        "--batch_size",
-        "16",
-        "--out",
-        "found",
-    ]
-    assert audit.main(options(run, *more, do=list(do))) == 0
+    more = ["--predictor", str(predictor), "--among", "Smiling=1", "--explain", "none", "--batch_size", "16"]
+    assert audit.main(options(run, *more, "--out", "found", do=list(do))) == 0
     found = {(row["among"], row["change"]): row for row in rows(here / "found")}
-    model, eyes = load(run), load_reader(reader)
+    model, eyes = load_trained(run), load_module(predictor, Predictor).eval()
     x, a = as_unit_float(data.images("test")), data.columns("test")
     for text, wanted in do.items():
         made = eyes.read(model.counterfactual(x, a, wanted, seed=0).images)
@@ -65,43 +57,41 @@ def test_seen_as_asked_is_what_the_reader_says_of_each_image(run, data, reader, 
         assert 0 < float(found["everyone", text]["seen_as_asked"]) < 1
     assert found["everyone", "brightness"]["seen_as_asked"] == ""
     text = (here / "found/report.html").read_text()
-    assert text.count('<th scope="col">seen as asked</th>') == 2
+    assert text.count('<th scope="col">recognised in counterfactuals</th>') == 2
 
 
-def test_a_reader_that_cannot_judge_is_refused(run, data, here, capsys):
+def test_a_predictor_that_cannot_judge_is_refused(run, data, here, capsys):
     spec = data.scm_spec | {
         "attributes": {"Hat": {"kind": "binary"}, "Bangs": {"kind": "continuous", "low": 0, "high": 1}}
     }
     other = Predictor(spec | {"edges": []}, data.image_shape, width=0.05)
     small = Predictor(data.scm_spec, (1, 28, 28), width=0.05)
-    for module, message in (
-        (other, "decides Hat: it can judge no --do of these"),
-        (small, "--reader sees images of shape (1, 28, 28), and the generator makes images of shape (3, 64, 64)"),
-    ):
-        folder = here / str(module.image_shape[0])
-        folder.mkdir()
-        assert audit.main(options(run, "--reader", str(saved(module, folder)), "--images", "5", do=["Bangs=1"])) == 2
-        assert message in capsys.readouterr().err
-    assert audit.main(options(run, "--reader", str(run), "--images", "5", do=["Bangs=1"])) == 2
-    assert "a Predictor is needed here" in capsys.readouterr().err
+    folders = {"a model": run}
+    for name, module in (("other attributes", other), ("other images", small)):
+        folders[name] = here / name
+        folders[name].mkdir()
+        saved(module, folders[name])
+    for name, folder in folders.items():
+        words = options(run, "--predictor", str(folder), "--count", "5", "--out", "found", do=["Bangs=1"])
+        assert audit.main(words) == 2, name
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: --predictor: ")
+        assert not (here / "found").exists()
 
 
-def test_continuous_attributes_are_left_out(tiny_run, here):
+def test_continuous_attributes_are_left_out(tiny_run):
     """Of `thickness=3,label=7` the label alone is seen or not; of `thickness=3` nothing is."""
-    from cfgen.runs.loading import run_data
-
     digits = run_data(tiny_run)
     digits.setup()
-    module = load(tiny_run).module
+    module = load_trained(tiny_run).module
     eyes = Predictor(digits.scm_spec, digits.image_shape, width=0.1).eval()
     eyes.schema.fit_ranges(digits.train_columns)
     plan = Plan({"both": {"thickness": 3, "label": 7}, "thick": {"thickness": 3}})
     images = Images(digits.images("test")[:20], {k: v[:20] for k, v in digits.columns("test").items()}, "test")
     classifier = ExternalClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 1)))
-    auditor = Audit(module, classifier, images, plan, reader=eyes)
-    audit.quiet_trainer("cpu", "1").predict(auditor, return_predictions=False)
-    assert [name for name in auditor.scores.names if name.startswith(("seen", "floor"))] == ["seen/both", "floor/both"]
-    read = eyes.read(auditor.examples("both", torch.arange(20)).x_c)["label"]
-    assert auditor.scores["seen/both"].tolist() == (read == 7).float().tolist()
+    scores = compute_scores(module, classifier, images, plan, predictor=eyes)
+    assert [name for name in scores.names if name.startswith(("seen", "floor"))] == ["seen/both", "floor/both"]
+    read = eyes.read(example_images(module, images, plan, "both", torch.arange(20)).x_c)["label"]
+    assert scores["seen/both"].tolist() == (read == 7).float().tolist()
     is_seven = images.columns["label"] == 7
-    assert torch.equal(~auditor.scores["floor/both"].isnan(), is_seven)
+    assert torch.equal(~scores["floor/both"].isnan(), is_seven)

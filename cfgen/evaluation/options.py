@@ -1,0 +1,56 @@
+"""How models are evaluated: the keyword arguments of `evaluate` and `compare`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cfgen.errors import UserError, unknown_name
+from cfgen.evaluation.metrics import metric_names
+
+if TYPE_CHECKING:
+    from cfgen.contracts import ReadsAttributes
+    from cfgen.processes import Processes
+    from lightning_modules import Classifier
+
+__all__ = ["BATCH_SIZE", "SPLITS", "Options"]
+
+BATCH_SIZE = 250
+SPLITS = ("test", "val")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """See `cfgen.evaluation.evaluate`."""
+
+    metrics: Sequence[str] | None = None
+    classifier: str | Path | Classifier | None = None
+    predictor: str | Path | ReadsAttributes | None = None
+    fid: str | None = None
+    split: str = "test"
+    count: int | None = None
+    seed: int = 0
+    seeds: int = 1
+    values: int = 1
+    batch_size: int = BATCH_SIZE
+    processes: Processes | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.metrics, str):
+            raise UserError(f"expected a list of names, not the text {self.metrics!r}", argument="metrics")
+        for name in self.metrics or ():
+            if name not in metric_names():
+                raise UserError(unknown_name("metric", name, metric_names()), argument="metrics")
+        if self.split not in SPLITS:
+            raise UserError(unknown_name("split", self.split, SPLITS), argument="split")
+        for argument, least in (("count", 1), ("seed", 0), ("seeds", 1), ("values", 1), ("batch_size", 1)):
+            number = getattr(self, argument)
+            if number is not None and number < least:
+                raise UserError(f"expected a whole number of {least} or more, not {number}", argument)
+
+    @property
+    def all_seeds(self) -> range:
+        return range(self.seed, self.seed + self.seeds)

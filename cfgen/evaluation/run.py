@@ -1,0 +1,203 @@
+"""Evaluation of trained models: one pass over the images serves all metrics."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor, nn
+
+from cfgen.counterfactual import Asked, Swept, asked_of, sweep
+from cfgen.errors import UserError
+from cfgen.evaluation.judges import Judges, load_judges
+from cfgen.evaluation.metrics import metric_classes
+from cfgen.evaluation.metrics.base import Again, Metric, Missing, Values
+from cfgen.evaluation.options import BATCH_SIZE, Options
+from cfgen.evaluation.pictures import model_figures
+from cfgen.evaluation.results import Evaluation
+from cfgen.evaluation.statistics import Score, Table, over_seeds, summary
+from cfgen.evaluation.subject import Model, Subject, subjects_of
+from cfgen.evaluation.threads import in_threads
+from cfgen.metrics.asked import asked_values
+from cfgen.processes import Processes
+from cfgen.progress import progress as progress_bar
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from cfgen.contracts import ReadsAttributes
+    from lightning_modules import Classifier
+
+__all__ = ["Pass", "choose", "evaluate", "evaluations", "pass_over", "score"]
+
+Advance = Callable[[int], None]
+
+
+def evaluate(
+    model: Model,
+    *,
+    metrics: Sequence[str] | None = None,
+    classifier: str | Path | Classifier | None = None,
+    predictor: str | Path | ReadsAttributes | None = None,
+    fid: str | None = None,
+    split: str = "test",
+    count: int | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    values: int = 1,
+    batch_size: int = BATCH_SIZE,
+    processes: Processes | None = None,
+    progress: bool = False,
+) -> Evaluation:
+    """Scores a trained model on images of its own data, and draws its figures.
+
+    Args:
+        model: a loaded model, or what it is loaded from.
+        metrics: names of metrics (`cfgen.evaluation.metrics.metric_names()`); by default all that apply.
+        classifier: a run of Classifier, or the module.  One of labels judges label counterfactuals (Appendix G); of one that
+            answers yes or no the bias under every binary attribute is measured (Eq. 5).
+        predictor: a run of Predictor, or the module; it reads the attributes of counterfactuals.
+        fid: a network for the FID of generated images: inception, efficientnet_lite0 or module:callable.
+        split: test, or val while you choose settings.
+        count: the first so many images; all by default.
+        seed: of the values asked for and of all noise.
+        seeds: repeats everything with so many seeds from `seed` on; scores are then means over seeds.
+        values: how many values of every attribute that is measured each image is asked for; the paper asks for 100.
+        batch_size: images at a time; no score depends on it.
+        processes: several processes that share the images, each of which returns the same; one by default.
+        progress: shows a progress bar on stderr.
+    """
+    options = Options(
+        metrics=metrics, classifier=classifier, predictor=predictor, fid=fid, split=split, count=count, seed=seed,
+        seeds=seeds, values=values, batch_size=batch_size, processes=processes, progress=progress,
+    )  # fmt: skip
+    _, steps = evaluations([model], options)
+    return next(steps)
+
+
+def evaluations(models: Sequence[Model], options: Options) -> tuple[list[Subject], Iterator[Evaluation]]:
+    """What is evaluated, and one evaluation after the other as they are asked for; all that is refused is refused first."""
+    subjects = subjects_of(models, options.split, options.count)
+    judges = load_judges(subjects[0], options.classifier, options.predictor, options.fid)
+    chosen = choose(options.metrics, subjects[0], judges)
+    device = subjects[0].schema.low.device
+    if options.processes is not None:
+        options.processes.launch()
+        device = options.processes.device
+        for subject in subjects:
+            if isinstance(subject.mechanism, nn.Module):
+                subject.mechanism.to(device)
+    judges = judges.to(device)
+    return subjects, (score(subject, judges, chosen, options) for subject in subjects)
+
+
+def choose(names: Sequence[str] | None, subject: Subject, judges: Judges) -> list[type[Metric]]:
+    """The metrics of these names, or all that apply; refuses a name of which none applies."""
+    wanted = None if names is None else {*names, *(["fid"] if judges.fid is not None else [])}
+    classes = [metric for metric in metric_classes() if wanted is None or metric.name in wanted]
+    lacking = {metric: metric.missing(subject, judges) for metric in classes}
+    chosen = [metric for metric, missing in lacking.items() if missing is None]
+    for name in names or ():
+        if name not in {metric.name for metric in chosen}:
+            words = [in_words(missing) for metric, missing in lacking.items() if missing and metric.name == name]
+            raise UserError(f"{name} needs {' or '.join(words)}", argument="metrics")
+    return chosen
+
+
+def in_words(missing: Missing) -> str:
+    return missing.words + (f" (set {missing.argument})" if missing.argument else "")
+
+
+def score(subject: Subject, judges: Judges, chosen: Sequence[type[Metric]], options: Options) -> Evaluation:
+    """A model's scores over all seeds; the figures are of the first seed, from the same computing."""
+    processes = options.processes or Processes()
+    metrics = [metric(subject, judges, options.values) for metric in chosen]
+    found: list[dict[str, Score]] = []
+    figures: dict[str, Figure] = {}
+    with shown(options, subject) as advance:
+        for seed in options.all_seeds:
+            done = pass_over(subject, metrics, seed, processes, options.batch_size, advance)
+            found.append(scores_of(metrics, done.table, processes))
+            if seed == options.seed:
+                # on every process: a figure may reduce over all of them, and the others would only wait
+                for metric in metrics:
+                    figures |= metric.figures({name: done.table[name] for name in done.table.slices}, done.again)
+                figures |= model_figures(subject, seed)
+    facts = {"images": len(subject.x), "split": subject.split, "seed": options.seed}
+    facts |= {"seeds": options.seeds} if options.seeds > 1 else {}
+    facts |= {"values": options.values} if options.values > 1 else {}
+    described = {name: what for metric in metrics for name, what in metric.descriptions().items()}
+    return Evaluation(subject.name, over_seeds(found), described, facts, figures, subject.folder)
+
+
+@contextlib.contextmanager
+def shown(options: Options, subject: Subject) -> Iterator[Advance]:
+    """The progress bar, where it is wanted and this process is the one that shows it."""
+    if not options.progress or (options.processes is not None and not options.processes.first):
+        yield lambda images: None
+        return
+    with progress_bar(f"evaluating {subject.name}", len(subject.x) * options.seeds) as advance:
+        yield advance
+
+
+class Pass(NamedTuple):
+    """The values of all images in one pass over them, and what computes images of it again."""
+
+    table: Table
+    again: Again
+
+
+def pass_over(
+    subject: Subject,
+    metrics: Sequence[Metric],
+    seed: int,
+    processes: Processes,
+    batch_size: int = BATCH_SIZE,
+    advance: Advance = lambda images: None,
+) -> Pass:
+    """One sweep for all metrics: each image abducted once, each counterfactual that any of them asks for decoded once."""
+    mechanism, device = subject.mechanism, subject.schema.low.device
+    values = asked_values(subject.columns, subject.schema, seed)
+    wanted: dict[str, Mapping[str, Tensor]] = {}
+    for metric in metrics:
+        metric.start(seed, values)
+        wanted |= metric.interventions()
+    asked: dict[str, Asked] = {}
+    for name, do in wanted.items():
+        moved = {attribute: column.to(device) for attribute, column in do.items()}
+        asked[name] = asked_of(mechanism, subject.columns, moved, seed)
+
+    def batches(**options: object) -> Iterator[Swept]:
+        return sweep(mechanism, subject.x, subject.columns, asked, seed=seed, **options)  # type: ignore[arg-type]
+
+    def update(batch: Swept) -> tuple[Swept, Values]:
+        return batch, {name: values for metric in metrics for name, values in metric.update(batch).items()}
+
+    table = Table(widths_of(metrics), len(subject.x))
+    mine = (batch for batch in batches(batch_size=batch_size, share=processes.share) if len(batch))
+    for batch, part in in_threads(update, mine, device):
+        table.write(batch.rows, part)
+        advance(len(batch) * processes.count)
+    table.values = processes.sum(table.values)
+    return Pass(table, lambda rows: next(batches(batch_size=max(1, len(rows)), only=rows)))
+
+
+def widths_of(metrics: Sequence[Metric]) -> dict[str, int]:
+    """The columns of all metrics' values."""
+    widths: dict[str, int] = {}
+    for metric in metrics:
+        widths |= {name: what.width for name, what in metric.descriptions().items() if what.width}
+        widths |= metric.extra_columns()
+    return widths
+
+
+def scores_of(metrics: Sequence[Metric], table: Table, processes: Processes) -> dict[str, Score]:
+    """The scores of one pass, of each metric in turn."""
+    scores: dict[str, Score] = {}
+    for metric in metrics:
+        described = metric.descriptions().items()
+        scores |= {name: summary(table[name], metric.reduction) for name, what in described if what.width}
+        scores |= metric.finish(processes.share)
+    return scores
