@@ -5,8 +5,9 @@ A callback is imported when it is asked for: a run without FID does not wait for
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cfgen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from callbacks.best_checkpoint import BestCheckpoint
@@ -18,21 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FID", "BestCheckpoint", "Bias", "EpochSeed", "ImageGrids", "MedianAbsError"]
 
-_FILES = {
-    "BestCheckpoint": "best_checkpoint",
-    "Bias": "bias",
-    "EpochSeed": "epoch_seed",
-    "FID": "fid",
-    "ImageGrids": "image_grids",
-    "MedianAbsError": "median_abs_error",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_FILES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "BestCheckpoint": "best_checkpoint",
+        "Bias": "bias",
+        "EpochSeed": "epoch_seed",
+        "FID": "fid",
+        "ImageGrids": "image_grids",
+        "MedianAbsError": "median_abs_error",
+    },
+)

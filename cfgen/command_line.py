@@ -34,6 +34,7 @@ OLD_NAMES = {
     "generator": "model",
     "reader": "predictor",
     "explain_images": "explain_count",
+    "images": "count",
 }  # options as they were once
 
 

@@ -26,7 +26,8 @@ def parser() -> CommandParser:
     add = parser.add
     add("set", metavar="SET", help="morpho_mnist: digits with thickness, intensity, slant and label")
     add("--source", default="embedded",
-        help="embedded: 5,000 digits, no download; mnist: all 70,000, downloaded when missing; published: the files of DeepSCM")  # fmt: skip
+        help="embedded: 5,000 digits, no download; mnist: all 70,000, downloaded when missing; published: the files of "
+        "DeepSCM")  # fmt: skip
     add(
         "--data_dir",
         metavar="DIR",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cfgen.command_line import CommandParser, NonNegativeInt, PositiveInt, run_command
 from cfgen.errors import UserError
 from cfgen.evaluation.metrics import metric_names
-from cfgen.evaluation.options import BATCH_SIZE, SPLITS, Options
+from cfgen.evaluation.options import SPLITS, Options
 
 if TYPE_CHECKING:
     from cfgen.evaluation.results import Evaluation
@@ -51,13 +51,8 @@ def parser() -> CommandParser:
         help="repeats everything with N seeds from --seed on; scores are then means over seeds")  # fmt: skip
     add("--values", type=PositiveInt, default=1, metavar="N",
         help="asks each image for N values of every attribute that is measured; the paper asks for 100")  # fmt: skip
-    add(
-        "--batch_size",
-        type=PositiveInt,
-        default=BATCH_SIZE,
-        metavar="N",
-        help="images at a time; no score depends on it",
-    )
+    add("--batch_size", type=PositiveInt, metavar="N",
+        help="images at a time; no score depends on it (default: as many as are fast for their size)")  # fmt: skip
     add("--accelerator", default="auto", help="cpu, gpu, mps or auto, as Lightning has it")
     add("--devices", default="1", metavar="N",
         help="how many devices, or processes on a CPU, share the images; the scores are those of one")  # fmt: skip

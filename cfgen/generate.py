@@ -30,7 +30,8 @@ def parser() -> CommandParser:
         help="an intervention, in the attribute's own units; commas join simultaneous ones. Repeat it for further "
         "counterfactuals")  # fmt: skip
     add("--index", metavar="NUMBERS",
-        help="which of the model's examples, or where it has none which test images, e.g. 3 or 0-9 or 1,5,7 (default: 0-4)")  # fmt: skip
+        help="which of the model's examples, or where it has none which test images, e.g. 3 or 0-9 or 1,5,7 "
+        "(default: 0-4)")  # fmt: skip
     add("--images", nargs="+", metavar="FILE",
         help="picture files of your own instead; the middle of each is taken, in the model's proportions. A picture of "
         "CelebA's 178 x 218 pixels is cropped as in training")  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import Any
 
 import torch
@@ -52,7 +53,12 @@ class Processes:
     def launch(self) -> None:
         """Starts the other processes, unless they run already; call it when nothing is left to refuse."""
         if self._fabric is not None and not self._launched:
+            # its lines about ranks and addresses tell a user nothing
+            log = logging.getLogger("lightning_fabric.utilities.rank_zero")
+            level = log.level
+            log.setLevel(logging.WARNING)
             self._fabric.launch()
+            log.setLevel(level)
             self._launched = True
             self._place()
 
@@ -82,9 +88,7 @@ def end_process_group(succeeded: bool = True) -> None:
     """
     if not (dist.is_available() and dist.is_initialized()):
         return
-    if succeeded:
-        dist.barrier()
+    with contextlib.suppress(RuntimeError):  # another process may have failed, and says so itself
+        if succeeded:
+            dist.barrier()
         dist.destroy_process_group()
-    else:
-        with contextlib.suppress(RuntimeError):  # the connection may be what failed
-            dist.destroy_process_group()

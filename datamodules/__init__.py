@@ -5,8 +5,9 @@ A module is imported when it is asked for: a command that needs one does not wai
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cfgen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from datamodules.base import AttributeDataModule
@@ -16,19 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["AttributeDataModule", "CelebA", "Faces", "MorphoMNIST"]
 
-_FILES = {
-    "AttributeDataModule": "base",
-    "CelebA": "celeba",
-    "Faces": "faces.data",
-    "MorphoMNIST": "morpho_mnist",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_FILES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "AttributeDataModule": "base",
+        "CelebA": "celeba",
+        "Faces": "faces.data",
+        "MorphoMNIST": "morpho_mnist",
+    },
+)

@@ -5,8 +5,9 @@ A module is imported when it is asked for: a command that needs one does not wai
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cfgen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from lightning_modules.cf_classifier import CFClassifier
@@ -31,26 +32,18 @@ __all__ = [
     "StyleALI",
 ]
 
-_FILES = {
-    "CFClassifier": "cf_classifier",
-    "Classifier": "classifier",
-    "CondALI": "cond_ali",
-    "CyclicEncoder": "cyclic_encoder",
-    "DeepSCM": "deep_scm",
-    "ImageMechanismModule": "image_mechanism",
-    "Predictor": "predictor",
-    "ResidualKept": "residual_kept",
-    "StyleALI": "style_ali",
-}
-_OLD_NAMES = {"AttributeReader": "Predictor"}  # as configs of earlier versions have them
-
-
-def __getattr__(name: str) -> Any:
-    current = _OLD_NAMES.get(name, name)
-    if current not in _FILES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_FILES[current]}"), current)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "CFClassifier": "cf_classifier",
+        "Classifier": "classifier",
+        "CondALI": "cond_ali",
+        "CyclicEncoder": "cyclic_encoder",
+        "DeepSCM": "deep_scm",
+        "ImageMechanismModule": "image_mechanism",
+        "Predictor": "predictor",
+        "ResidualKept": "residual_kept",
+        "StyleALI": "style_ali",
+    },
+    old={"AttributeReader": "Predictor"},
+)

@@ -23,7 +23,8 @@ LAYERS = [
     "callbacks",
     "lightning_modules datamodules",
     "cfgen.counterfactual cfgen.figures cfgen.metrics cfgen.networks cfgen.scm cfgen.morpho cfgen.losses cfgen.checkpoints",
-    "cfgen.contracts cfgen.attributes cfgen.batch cfgen.progress cfgen.errors cfgen.command_line cfgen.processes",
+    "cfgen.contracts cfgen.attributes cfgen.batch cfgen.progress cfgen.errors cfgen.command_line cfgen.processes "
+    "cfgen.lazy",
 ]
 LEVEL = {room: -k for k, line in enumerate(LAYERS) for room in line.split()}
 APART = [

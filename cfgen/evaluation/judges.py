@@ -34,11 +34,14 @@ class Judges:
 
     def to(self, device: torch.device) -> Judges:
         """The same on a device."""
-        moved: Any = {
-            name: judge.to(device)
-            for name, judge in (("classifier", self.classifier), ("predictor", self.predictor), ("fid", self.fid))
-            if isinstance(judge, nn.Module)
+        # FID sums in double precision, which Apple's GPUs do not have
+        places = {
+            "classifier": device,
+            "predictor": device,
+            "fid": torch.device("cpu") if device.type == "mps" else device,
         }
+        judges = ((name, getattr(self, name), place) for name, place in places.items())
+        moved: Any = {name: judge.to(place) for name, judge, place in judges if isinstance(judge, nn.Module)}
         return replace(self, **moved)
 
 

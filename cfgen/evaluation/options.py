@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from cfgen.processes import Processes
     from lightning_modules import Classifier
 
-__all__ = ["BATCH_SIZE", "SPLITS", "Options"]
+__all__ = ["SPLITS", "Options"]
 
-BATCH_SIZE = 250
 SPLITS = ("test", "val")
 
 
@@ -34,7 +33,7 @@ class Options:
     seed: int = 0
     seeds: int = 1
     values: int = 1
-    batch_size: int = BATCH_SIZE
+    batch_size: int | None = None
     processes: Processes | None = None
     progress: bool = False
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from cfgen.counterfactual import Asked, Swept, asked_of, sweep
@@ -14,12 +15,12 @@ from cfgen.errors import UserError
 from cfgen.evaluation.judges import Judges, load_judges
 from cfgen.evaluation.metrics import metric_classes
 from cfgen.evaluation.metrics.base import Again, Metric, Missing, Values
-from cfgen.evaluation.options import BATCH_SIZE, Options
+from cfgen.evaluation.options import Options
 from cfgen.evaluation.pictures import model_figures
 from cfgen.evaluation.results import Evaluation
 from cfgen.evaluation.statistics import Score, Table, over_seeds, summary
 from cfgen.evaluation.subject import Model, Subject, subjects_of
-from cfgen.evaluation.threads import in_threads
+from cfgen.evaluation.threads import fitting_batch_size, in_threads, worker_count
 from cfgen.metrics.asked import asked_values
 from cfgen.processes import Processes
 from cfgen.progress import progress as progress_bar
@@ -47,7 +48,7 @@ def evaluate(
     seed: int = 0,
     seeds: int = 1,
     values: int = 1,
-    batch_size: int = BATCH_SIZE,
+    batch_size: int | None = None,
     processes: Processes | None = None,
     progress: bool = False,
 ) -> Evaluation:
@@ -65,7 +66,7 @@ def evaluate(
         seed: of the values asked for and of all noise.
         seeds: repeats everything with so many seeds from `seed` on; scores are then means over seeds.
         values: how many values of every attribute that is measured each image is asked for; the paper asks for 100.
-        batch_size: images at a time; no score depends on it.
+        batch_size: images at a time, by default as many as are fast for their size; no score depends on it.
         processes: several processes that share the images, each of which returns the same; one by default.
         progress: shows a progress bar on stderr.
     """
@@ -102,7 +103,7 @@ def choose(names: Sequence[str] | None, subject: Subject, judges: Judges) -> lis
     for name in names or ():
         if name not in {metric.name for metric in chosen}:
             words = [in_words(missing) for metric, missing in lacking.items() if missing and metric.name == name]
-            raise UserError(f"{name} needs {' or '.join(words)}", argument="metrics")
+            raise UserError(f"{name} needs {', or '.join(words)}", argument="metrics")
     return chosen
 
 
@@ -154,7 +155,7 @@ def pass_over(
     metrics: Sequence[Metric],
     seed: int,
     processes: Processes,
-    batch_size: int = BATCH_SIZE,
+    batch_size: int | None = None,
     advance: Advance = lambda images: None,
 ) -> Pass:
     """One sweep for all metrics: each image abducted once, each counterfactual that any of them asks for decoded once."""
@@ -172,14 +173,17 @@ def pass_over(
     def batches(**options: object) -> Iterator[Swept]:
         return sweep(mechanism, subject.x, subject.columns, asked, seed=seed, **options)  # type: ignore[arg-type]
 
-    def update(batch: Swept) -> tuple[Swept, Values]:
-        return batch, {name: values for metric in metrics for name, values in metric.update(batch).items()}
+    @torch.inference_mode()
+    def update(batch: Swept) -> tuple[Tensor, Values]:
+        return batch.rows, {name: values for metric in metrics for name, values in metric.update(batch).items()}
 
     table = Table(widths_of(metrics), len(subject.x))
-    mine = (batch for batch in batches(batch_size=batch_size, share=processes.share) if len(batch))
-    for batch, part in in_threads(update, mine, device):
-        table.write(batch.rows, part)
-        advance(len(batch) * processes.count)
+    workers = worker_count(device)
+    at_once = -(-(batch_size or fitting_batch_size(mechanism.image_shape)) // workers)  # all workers' images together
+    mine = (batch for batch in batches(batch_size=at_once, share=processes.share) if len(batch))
+    for rows, part in in_threads(update, mine, workers):
+        table.write(rows, part)
+        advance(len(rows) * processes.count)
     table.values = processes.sum(table.values)
     return Pass(table, lambda rows: next(batches(batch_size=max(1, len(rows)), only=rows)))
 

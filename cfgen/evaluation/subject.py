@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,12 @@ def subjects_of(models: Sequence[Model], split: str, count: int | None) -> list[
     for place, folder in enumerate(folders):
         if folder in folders[:place]:
             raise UserError(f"{sources[place]} is given twice; its results would go to the same folder", argument)
-    for folder in folders[1:]:
-        require_same_settings(folders[0], folder)
+    names = names_of(folders)
+    settings = dict(zip(names, map(data_settings, folders), strict=True))
+    for name in names[1:]:
+        require_same_settings(names[0], name, settings)
     subjects: list[Subject] = []
-    for name, source, model, module in zip(names_of(folders), sources, trained, data, strict=True):
+    for name, source, model, module in zip(names, sources, trained, data, strict=True):
         module.prepare_data()
         module.setup("test")
         x, columns = module.images(split)[:count], module.columns(split)
@@ -106,10 +108,12 @@ def names_of(folders: Sequence[Path]) -> list[str]:
     return short
 
 
-def require_same_settings(first: Path, other: Path) -> None:
-    """Refuses runs whose data settings differ, before any data is read: their scores would be of other images."""
-    ours, theirs = data_settings(first), data_settings(other)
-    differing = [key for key in ours | theirs if ours.get(key) != theirs.get(key)]
+def require_same_settings(first: str, other: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuses models whose data settings differ, before any data is read: their scores would be of other images."""
+    ours, theirs = settings[first], settings[other]
+    differing = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+    if "class_path" in differing:
+        differing = ["class_path"]  # other data altogether, with other settings of course
     if differing:
         raise other_data(first, other, [f"{key}: {ours.get(key)} and {theirs.get(key)}" for key in differing])
 
@@ -121,7 +125,7 @@ def require_same_images(first: Subject, other: Subject) -> None:
         raise other_data(first.name, other.name, ["other files"])
 
 
-def other_data(first: str | Path, other: str | Path, why: Sequence[str]) -> UserError:
+def other_data(first: str, other: str, why: Sequence[str]) -> UserError:
     return UserError(
         f"{first} and {other} have different data ({'; '.join(why)}); only models of the same images can be compared",
         argument="models",

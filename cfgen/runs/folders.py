@@ -62,8 +62,8 @@ def how_to_go_on(folder: Path) -> str:
 
 
 def cannot_write(folder: Path, error: OSError) -> UserError:
-    """What a command with --out says where it may not write."""
-    return UserError(f"cannot write {folder}: {error.strerror or error} (--out chooses another folder)")
+    """What is said where a folder of results may not be written."""
+    return UserError(f"cannot write {folder}: {error.strerror or error}; choose another folder", argument="out")
 
 
 def write_atomically(path: Path, write: Callable[[Any], None]) -> None:

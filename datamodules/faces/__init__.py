@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cfgen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from datamodules.faces.data import Faces
 
 __all__ = ["Faces"]
 
-
-def __getattr__(name: str) -> Any:
-    """Imported when it is asked for: the distribution of the attributes alone needs neither torch nor images."""
-    if name != "Faces":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from datamodules.faces.data import Faces
-
-    return Faces
+__getattr__, __dir__ = lazy_names(__name__, {"Faces": "data"})

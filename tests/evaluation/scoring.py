@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import torch
 import yaml
 from torch import Tensor, nn
 
@@ -17,9 +18,23 @@ from cfgen.evaluation.run import Pass, pass_over, scores_of
 from cfgen.evaluation.statistics import Table
 from cfgen.evaluation.subject import Subject
 from cfgen.processes import Processes
-from tests.fakes import saved
+from tests.fakes import DIGITS, FACES, Drawing, Measured, Painted, Painter, ReadStripes, Stripes, fitted, saved
 
-__all__ = ["Bands", "Share", "make_run", "means", "subject_of", "table_of"]
+__all__ = [
+    "ROWS",
+    "Bands",
+    "Share",
+    "judged_digits",
+    "judged_faces",
+    "make_run",
+    "means",
+    "painted_run",
+    "passed",
+    "subject_of",
+    "table_of",
+]
+
+ROWS = 80  # images of a split
 
 
 class Bands(nn.Module):
@@ -79,3 +94,50 @@ def make_run(folder: Path, module: pl.LightningModule, data: Mapping[str, Any]) 
     (folder / "config.yaml").write_text(yaml.safe_dump({"data": dict(data)}))
     (folder / "finished.json").write_text(json.dumps({}))
     return folder
+
+
+class Known(Painted):
+    """Knows its true counterfactuals: the attributes change, the background stays."""
+
+    def true_attributes(self, split: str, rows: Any, do: Mapping[str, Any]) -> dict[str, Tensor]:
+        return {k: column[rows] for k, column in self.columns(split).items()} | dict(do)
+
+    def true_counterfactual(self, split: str, rows: Any, a_c: Tensor) -> Tensor:
+        mechanism = fitted(Painter, self)
+        x, a = self.images(split)[rows] / 255, self.schema.encode(self.columns(split))[rows]
+        with torch.no_grad():
+            return mechanism.decode(mechanism.abduct(x, a), a_c).mul(255).round().clamp(0, 255).to(torch.uint8)
+
+
+class ReadLabel(nn.Module):
+    """A classifier of labels that reads them from stripes, with an eye for all classes."""
+
+    classes = 3
+
+    def __init__(self, predictor: ReadStripes) -> None:
+        super().__init__()
+        self.predictor = predictor
+
+    def predict(self, x: Tensor) -> Tensor:
+        return self.predictor.read(x)["label"].long()
+
+
+def judged_digits(kind: Any = Drawing) -> tuple[Subject, Judges]:
+    """Images with a thickness that can be measured and a label, with a right classifier and predictor."""
+    data = Measured(attributes=DIGITS, rows=ROWS)
+    subject = subject_of(fitted(kind, data), data)
+    predictor = ReadStripes(data.schema)
+    return subject, Judges(classifier=ReadLabel(predictor), predictor=predictor)
+
+
+def judged_faces(kind: Any = Drawing) -> tuple[Subject, Judges]:
+    """Images with binary attributes whose truth is known, with a classifier of yes or no and a right predictor."""
+    data = Known(attributes=FACES, edges=[("Black_Hair", "Bangs")], rows=ROWS)
+    subject = subject_of(fitted(kind, data), data)
+    return subject, Judges(classifier=Stripes([3.1, -1.3, 2.7, 0.13]), predictor=ReadStripes(data.schema))
+
+
+def painted_run(folder: Path, kind: Any = Painter) -> Path:
+    """A finished run of a mechanism that fits its images."""
+    data = Painted(rows=ROWS)
+    return make_run(folder, fitted(kind, data), {"class_path": "tests.fakes.Painted", "init_args": {"rows": ROWS}})

@@ -87,8 +87,9 @@ class Metric(ABC):
     A subclass says what it is in class variables: `name`, as the argument `metrics` takes it (several may share one), `title`
     and `unit` of its scores, the `reduction` from images to a score, and its `place` among other metrics in results.
 
-    `update` may run in several threads at once, and sees the images of one process only: it keeps nothing from one batch to
-    the next.  What an image draws at random comes from `batch.noise(stream)`, with a stream of its own from 16 on.
+    `update` runs without gradients, perhaps in several threads at once, and sees the images of one process only: it keeps
+    nothing from one batch to the next.  What an image draws at random comes from `batch.noise(stream)`, with a stream of its
+    own from 16 on.
     """
 
     name: ClassVar[str]

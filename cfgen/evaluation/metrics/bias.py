@@ -68,7 +68,6 @@ class ClassifierBias(Metric):
     def interventions(self) -> dict[str, Mapping[str, Tensor]]:
         return self.do_each(self.names)
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         probabilities = {"base": self.classifier(batch.x_r).sigmoid()}
         probabilities |= {f"flip/{k}": self.classifier(batch.x_c(do_name(k))).sigmoid() for k in self.names}

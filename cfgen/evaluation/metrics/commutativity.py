@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-import torch
 from torch import Tensor
 
 from cfgen.counterfactual import Swept
@@ -61,7 +60,6 @@ class Commutativity(Metric):
         both = {both_name(k, j): {k: self.asked[k], j: self.asked[j]} for k, j in self.pairs}
         return self.do_each(name for pair in self.pairs for name in pair) | both
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         found = {}
         for k, j in self.pairs:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from cfgen.counterfactual import Swept
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.base import LEVELS, Description, Metric, Values, levels_apart
@@ -43,7 +41,6 @@ class Cycles(Metric):
             f"composition_l1/{n}": composition for n in (1, CYCLES)
         }
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         x, a, current = batch.x, batch.a, batch.x_r
         found = {"mse_x": (current - x).square().flatten(1).mean(dim=1), "composition_l1/1": levels_apart(current, x)}

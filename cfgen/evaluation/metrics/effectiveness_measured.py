@@ -88,7 +88,6 @@ class EffectivenessMeasured(Metric):
         own = {f"{kind}/{k}": self.values for kind in ("measured", "target") for k in self.names}
         return own | {f"measured/floor/{j}": 1 for j in self.names}
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         found: Values = {}
         real = self.data.measure(batch.x, self.names)

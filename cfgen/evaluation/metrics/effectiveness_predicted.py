@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from cfgen.attributes import Continuous, Schema
@@ -74,7 +73,6 @@ class EffectivenessPredicted(Metric):
     def interventions(self) -> dict[str, Mapping[str, Tensor]]:
         return self.do_each(self.schema.names)
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         found = {}
         read = self.predictor.read(batch.x)

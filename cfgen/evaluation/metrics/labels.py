@@ -60,7 +60,6 @@ class LabelAccuracy(Metric):
     def interventions(self) -> dict[str, Mapping[str, Tensor]]:
         return self.do_each([self.label])
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         seen = {self.score: batch.x_c(do_name(self.label)), REAL: batch.x}
         wanted = {self.score: self.asked, REAL: self.subject.columns}

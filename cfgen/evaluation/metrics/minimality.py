@@ -128,7 +128,6 @@ class Minimality(Metric):
     def interventions(self) -> dict[str, Mapping[str, Tensor]]:
         return self.do_each(self.schema.names)
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         rows = batch.rows
         here = self.latent.whitened(batch.x)

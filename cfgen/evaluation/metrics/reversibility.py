@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from cfgen.counterfactual import Swept
@@ -39,7 +38,6 @@ class Reversibility(Metric):
     def interventions(self) -> dict[str, Mapping[str, Tensor]]:
         return self.do_each(self.schema.names)
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         return {
             f"reversibility_l1/{do}": levels_apart(self.mechanism.decode(batch.z_c(do), batch.a), batch.x)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from cfgen.audit.truth import true_images
@@ -73,7 +72,6 @@ class Truth(Metric):
     def interventions(self) -> dict[str, Mapping[str, Tensor]]:
         return self.do_each(self.names)
 
-    @torch.inference_mode()
     def update(self, batch: Swept) -> Values:
         found: Values = {}
         x = batch.x
