@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 
+NAMES = ("fit", "data", "generate", "evaluate", "audit", "export")
 COMMANDS = {
     "import torch": ["-c", "import torch"],
     "cfgen --help": ["-m", "cfgen", "--help"],
-    **{f"cfgen {name} --help": ["-m", "cfgen", name, "--help"] for name in ("fit", "data", "generate", "evaluate", "audit", "export")},
+    **{f"cfgen {name} --help": ["-m", "cfgen", name, "--help"] for name in NAMES},
     "cfgen fit --confg (refused)": ["-m", "cfgen", "fit", "--confg", "quickstart"],
     "cfgen fit --trainer.max_epoch (refused)": ["-m", "cfgen", "fit", "--config", "quickstart", "--trainer.max_epoch", "3"],
     "cfgen audit --doo (refused)": ["-m", "cfgen", "audit", "--doo", "x"],

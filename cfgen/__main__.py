@@ -12,12 +12,12 @@ from cfgen.errors import unknown_name
 
 COMMANDS = {
     "fit": "train a model or a classifier from a config",
-    "data": "prepare a data set ahead of training, and draw what is in it",
+    "data": "prepare the Morpho-MNIST digits ahead of training, and draw a sheet of them",
     "generate": "draw counterfactual images with a trained model",
     "evaluate": "score trained models on their test split, and compare them",
     "audit": "measure the bias of an image classifier, as a report",
-    "export": "write a trained model as a small folder to give away, with a model card",
-    "quickstart": "train a small model on digits that come with cfgen, and show its counterfactuals",
+    "export": "write a trained model as a small folder to share, with a model card",
+    "quickstart": "train a small model on digits that are installed with cfgen, and show its counterfactuals",
 }
 
 

@@ -54,7 +54,7 @@ class CommandParser(ArgumentParser):
         super().__init__(
             prog=f"cfgen {command}",
             description=description,
-            epilog=f"examples:\n{examples}" if examples else None,
+            epilog=f"examples:\n{examples.strip(chr(10))}" if examples else None,
             formatter_class=_Formatter,
             allow_abbrev=False,
         )
@@ -79,7 +79,9 @@ class CommandParser(ArgumentParser):
             missing = match[1].split(", ")
             metavars = {action.dest: action.metavar for action in self._actions if not action.option_strings}
             text = ", ".join(str(metavars.get(name) or f"--{name}") for name in missing)
-            return UserError(f"{text} {'is' if len(missing) == 1 else 'are'} missing; `{self.prog} --help` explains the options")
+            return UserError(
+                f"{text} {'is' if len(missing) == 1 else 'are'} missing; `{self.prog} --help` explains the options"
+            )
         if match := re.search(r'Parser key "(\w+)":(.*)', message, re.DOTALL):
             return UserError(_wrong_value(match[2]), argument=match[1])
         if match := re.search(r"argument (\S+?)(?:/\S+)?: (.*)", message, re.DOTALL):

@@ -31,12 +31,21 @@ def parser() -> CommandParser:
     add(
         "--data_dir",
         metavar="DIR",
-        help="the folder of mnist and published; by default the environment variable CFGEN_DATA",
+        help="the folder that contains mnist/ or morphomnist_deepscm/ (default: the environment variable CFGEN_DATA)",
     )
-    add("--cache_dir", metavar="DIR", help="where prepared sets are kept; by default cfgen in the user's cache folder")
+    add("--cache_dir", metavar="DIR", help="where prepared sets are kept (default: ~/.cache/cfgen)")
     add("--seed", type=NonNegativeInt, default=0, help="seed of the sampled attributes")
-    add("--independent_slant", action="store_true", help="draw the slant too, instead of measuring it")
-    add("--limit", type=PositiveInt, metavar="N", help="the largest number of images, at least 100; for trials")
+    add(
+        "--independent_slant",
+        action="store_true",
+        help="sample the slant too, independently of the other attributes, and shear the digits to it (default: measure it)",
+    )
+    add(
+        "--limit",
+        type=PositiveInt,
+        metavar="N",
+        help="the largest number of images, at least 100, for trials (default: all)",
+    )
     add("--out", type=Path, metavar="FILE",
         help="the sheet, a picture; by default morpho_mnist-SOURCE.png here. An existing file is replaced")  # fmt: skip
     return parser

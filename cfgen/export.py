@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cfgen.command_line import CommandParser, NonNegativeInt, run_command
 
 EXAMPLES = """
-  cfgen export runs/faces_csali faces-csali       cfgen.load, generate, evaluate and audit take the new folder
+  cfgen export runs/faces_csali my-faces          cfgen.load, generate, evaluate and audit take the new folder
 """
 
 
@@ -20,12 +20,14 @@ def parser() -> CommandParser:
         EXAMPLES,
     )
     add = parser.add
-    add("model", metavar="MODEL", help="a run folder (runs/NAME or runs/NAME/001) or a checkpoint")
+    add("model", metavar="MODEL",
+        help="a run folder (runs/NAME or runs/NAME/001), a checkpoint, an exported folder, or the name of a model that comes "
+        "with cfgen")  # fmt: skip
     add("folder", metavar="FOLDER", nargs="?", help="the new folder; by default the run's name, in the current folder")
     add("--name", help="the model's name on its card; by default the folder's")
-    add("--limits", default="", metavar="TEXT", help="what the card should warn of, in your words")
+    add("--limits", metavar="TEXT", help="what the card should warn of, in your words (default: nothing)")
     add("--examples", type=NonNegativeInt, default=16, metavar="N",
-        help="how many test images to put in, where the data may be passed on; 0 for none")  # fmt: skip
+        help="how many test images to put in, if the data may be passed on; 0 for none")  # fmt: skip
     return parser
 
 
@@ -40,7 +42,11 @@ def command(arguments: Sequence[str] | None) -> None:
     from cfgen.runs.model import load_trained
 
     made = export(
-        load_trained(options.model), options.folder, name=options.name, limits=options.limits, examples=options.examples
+        load_trained(options.model),
+        options.folder,
+        name=options.name,
+        limits=options.limits or "",
+        examples=options.examples,
     )
     print(f"wrote {made.folder} ({made.size / 1e6:.1f} MB, {made.examples or 'no'} example images)")
     if not made.has_scores:

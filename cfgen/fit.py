@@ -23,15 +23,15 @@ options:
                          written `callbacks+:` appends to a list. Needed
   --name NAME            name of the run (default: the first config's)
   --runs_dir FOLDER      where the folder NAME/001 is made (default: runs)
-  --ckpt_path PATH       a checkpoint to start a new run from; `last` goes on with the newest run of this name, in its
+  --ckpt_path PATH       a checkpoint to start a new run from; `last` continues the newest run of this name, in its
                          folder (default: none, a run from the start)
   --seed_everything N    seed of all random numbers, 0 or more; `false` sets none (default: 0)
   --model CLASS          another model, e.g. lightning_modules.StyleALI or my_code.MyModel (default: the config's)
   --data NAME            other data: a packaged part (below), a YAML file or a class (default: the config's)
   --model.KEY VALUE      one setting of the model, e.g. --model.width 0.5 (default: the config's, else the class's)
-  --data.KEY VALUE       one setting of the data, e.g. --data.batch_size 32, in images a device (likewise)
+  --data.KEY VALUE       one setting of the data, e.g. --data.batch_size 32, in images per device (likewise)
   --trainer.KEY VALUE    one setting of Lightning's Trainer, e.g. --trainer.max_epochs 5, --trainer.devices 2 (likewise)
-  --model.help CLASS     all settings of a class, each with what it does and its default; so --data.help CLASS
+  --model.help CLASS     all settings of a class, each with what it does and its default; --data.help CLASS likewise
   --trainer.help         all settings of the Trainer
   --print_config         prints the whole resolved config, ready to edit, and stops
   -h, --help             shows this page
@@ -42,16 +42,16 @@ examples:
   cfgen fit --config quickstart --config mine.yaml        a packaged config with changes of your own
   cfgen fit --config celeba_csali --data celeba_young     another data set or causal graph
   cfgen fit --config quickstart --print_config            a config to start from
-  cfgen fit --config quickstart --ckpt_path last          goes on where the newest run of that name stopped
+  cfgen fit --config quickstart --ckpt_path last          continues the newest run of that name
   cfgen fit --config quickstart --trainer.devices 2       two devices; the batch size is that of one
 
 Some models need an earlier run, named in their config.  It is trained first, on the same data and devices; where it is
-finished it is used, and where anything was interrupted the same command goes on:
+finished it is used, and where it was interrupted the same command continues it:
 
-  celeba_styleali ──► celeba_csali ──┐
-   E, G against D      E alone       ├► celeba_fair_classifier     likewise  faces_styleali ──► faces_csali
-  celeba_classifier ─────────────────┘                                       faces_modulated ──┬► faces_fair_classifier
-                                                                             faces_classifier ─┘
+  celeba_styleali ──► celeba_csali ──┐                                 faces_styleali ──► faces_csali
+  (all networks)      (encoder only) ├► celeba_fair_classifier
+  celeba_classifier ─────────────────┘                                 faces_modulated ──┬► faces_fair_classifier
+                                                                       faces_classifier ─┘
 """
 
 

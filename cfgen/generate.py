@@ -28,17 +28,22 @@ def parser() -> CommandParser:
         "with cfgen")  # fmt: skip
     add("--do", action="append", required=True, metavar="ATTRIBUTE=VALUE[,...]",
         help="an intervention, in the attribute's own units; commas join simultaneous ones. Repeat it for further "
-        "counterfactuals")  # fmt: skip
+        "counterfactuals. The model's card has its attributes and ranges, and an unknown name prints them. Needed")  # fmt: skip
     add("--index", metavar="NUMBERS",
         help="which of the model's examples, or where it has none which test images, e.g. 3 or 0-9 or 1,5,7 "
         "(default: 0-4)")  # fmt: skip
     add("--images", nargs="+", metavar="FILE",
         help="picture files of your own instead; the middle of each is taken, in the model's proportions. A picture of "
         "CelebA's 178 x 218 pixels is cropped as in training")  # fmt: skip
-    add("--given", metavar="ATTRIBUTE=VALUE[,...]", help="what is true of your pictures, e.g. label=3")
-    add("--seed", type=NonNegativeInt, default=0, help="seed of noise that has to be drawn")
+    add(
+        "--given",
+        metavar="ATTRIBUTE=VALUE[,...]",
+        help="the attributes of your pictures that cannot be measured on them, the same for all files, e.g. label=3; "
+        "needed with --images",
+    )
+    add("--seed", type=NonNegativeInt, default=0, help="seed of the random numbers that some models need")
     add("--out", metavar="DIR", help="a new folder for the grid, the single images and attributes.csv; without it, only "
-        "counterfactuals.png is written, in the current folder")  # fmt: skip
+        "counterfactuals.png is written in the current folder (with a number where that exists)")  # fmt: skip
     return parser
 
 

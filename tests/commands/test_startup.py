@@ -41,7 +41,7 @@ def test_help_comes_at_once_and_says_something():
 
 def test_a_wrong_option_is_refused_at_once_with_the_nearest_one():
     wrong = {
-        "fit --confg quickstart": "--config",
+        "fit --confg quickstart": "config",
         "fit --config quickstart --trainer.max_epoch 3": "max_epochs",
         "fit --config quikstart": "quickstart",
         "data morpho_mnist --limt 3": "--limit",
