@@ -66,14 +66,14 @@ def test_the_page_runs_as_it_is_written(workplace: Path, monkeypatch: pytest.Mon
         assert give(command, monkeypatch) == 0, command
 
     # what the page says is left
-    for run in ("shapes", "shapes_spline", "shapes_no_edges", "shapes_reader", "shapes_mine"):
+    for run in ("shapes", "shapes_spline", "shapes_no_edges", "shapes_predictor", "shapes_mine"):
         assert (workplace / "runs" / run / "001" / "best.ckpt").is_file(), run
     assert list((workplace / "runs" / "shapes" / "001" / "images").glob("*-counterfactuals.png"))
     assert (workplace / "counterfactuals.png").is_file()
     assert (workplace / "comparisons" / "001").is_dir()
     report = workplace / "runs" / "shapes" / "001" / "audits" / "001" / "report.html"
     assert "large" in report.read_text()
-    scalars = (workplace / "runs" / "shapes_reader" / "001" / "metrics.csv").read_text()
+    scalars = (workplace / "runs" / "shapes_predictor" / "001" / "metrics.csv").read_text()
     assert "val/accuracy/round" in scalars
     assert "val/mean_abs_error/size" in scalars
 
