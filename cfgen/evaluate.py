@@ -25,10 +25,11 @@ EXAMPLES = """
 def parser() -> CommandParser:
     parser = CommandParser(
         "evaluate",
-        "Scores trained models on their test split: effectiveness (Table 1), reconstruction and FID (Table 2), composition, "
-        "reversibility, commutativity and minimality, and the distance from the true counterfactuals where they are known. "
-        "Writes metrics.json, a CSV and figures into each model's folder (for a model that comes with cfgen: runs/NAME); "
-        "of several models also a comparison.",
+        "Scores trained models on their test split: effectiveness (Table 1), reconstruction and FID (Table 2), composition,\n"
+        "reversibility, commutativity and minimality, and the distance from the ground truth where it is known.  Writes\n"
+        "metrics.json, a CSV and figures into each model's folder (for a model that comes with cfgen: runs/NAME); several\n"
+        "models also give a comparison.  The images are those of the model's data; for Morpho-MNIST as published and CelebA\n"
+        "the environment variable CFGEN_DATA names their folder.",
         EXAMPLES,
     )
     add = parser.add
@@ -36,23 +37,27 @@ def parser() -> CommandParser:
         help="a run folder (runs/NAME or runs/NAME/001), a checkpoint, an exported folder, or the name of a model that comes "
         "with cfgen; several are compared")  # fmt: skip
     add("--classifier", metavar="RUN",
-        help="a classifier's run: one of labels judges label counterfactuals (Appendix G); of one that answers yes or no the "
-        "bias under every binary attribute is measured (Eq. 5)")  # fmt: skip
-    add("--predictor", metavar="RUN", help="a predictor's run, which reads the attributes of counterfactuals")
+        help="a classifier's run. A digit classifier checks label counterfactuals (Appendix G); for a yes/no classifier the "
+        "bias under every binary attribute is measured (Eq. 5) (default: none, these scores are left out)")  # fmt: skip
+    add("--predictor", metavar="RUN", 
+        help="a predictor's run, which reads the attributes of counterfactuals (default: none, these scores are left "
+        "out)")  # fmt: skip
     add("--fid", metavar="NETWORK",
-        help="also the FID of generated images, by the features of inception, efficientnet_lite0 or module:callable")  # fmt: skip
+        help="also the FID of generated images, by the features of inception, efficientnet_lite0 or module:callable "
+        "(default: no FID)")  # fmt: skip
     add("--metrics", metavar="NAME[,...]",
-        help=f"only these, of {', '.join(metric_names())} (default: all that apply). commutativity, minimality and "
-        "reversibility take long where there are many attributes")  # fmt: skip
+        help=f"only these, of {', '.join(metric_names())} (default: all that apply). cycles are reconstruction error and "
+        "composition; labels and bias need --classifier, fid needs --fid, truth needs data with known counterfactuals; "
+        "commutativity, minimality and reversibility take long where there are many attributes")  # fmt: skip
     add("--split", choices=SPLITS, default="test", help="the split to score on: val while you choose settings")
     add("--count", type=PositiveInt, metavar="N", help="the first N images of the split (default: all)")
-    add("--seed", type=NonNegativeInt, default=0, help="seed of the values asked for and of all noise")
+    add("--seed", type=NonNegativeInt, default=0, help="seed of the target values and of all noise")
     add("--seeds", type=PositiveInt, default=1, metavar="N",
-        help="repeats everything with N seeds from --seed on; scores are then means over seeds")  # fmt: skip
+        help="repeats everything with N seeds from --seed on; scores are then means, with errors over seeds")  # fmt: skip
     add("--values", type=PositiveInt, default=1, metavar="N",
-        help="asks each image for N values of every attribute that is measured; the paper asks for 100")  # fmt: skip
+        help="number of random target values for each image and measured attribute; the paper has 100")  # fmt: skip
     add("--batch_size", type=PositiveInt, metavar="N",
-        help="images at a time; no score depends on it (default: as many as are fast for their size)")  # fmt: skip
+        help="images at a time; no score depends on it (default: 250 of 28x28 pixels, 64 of 64x64)")  # fmt: skip
     add("--accelerator", default="auto", help="cpu, gpu, mps or auto, as Lightning has it")
     add("--devices", default="1", metavar="N",
         help="how many devices, or processes on a CPU, share the images; the scores are those of one")  # fmt: skip

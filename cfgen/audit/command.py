@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> CommandParser:
     parser = CommandParser(
         "audit",
-        "Measures the bias of an image classifier from counterfactual images (Section 4), and writes a report.",
+        "Measures the bias of an image classifier from counterfactual images (Section 4), and writes a report.  The images are\n"
+        "those of the model's data; for CelebA the environment variable CFGEN_DATA names its folder.",
         EXAMPLES,
     )
     add = parser.add
