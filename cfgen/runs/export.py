@@ -1,0 +1,134 @@
+"""A trained model as a small folder to give away: weights, examples, its recipe, its scores and a model card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cfgen.checkpoints import WEIGHTS, earlier_runs
+from cfgen.errors import UserError
+from cfgen.runs.card import model_card
+from cfgen.runs.data import run_data, run_folder
+from cfgen.runs.examples import EXAMPLES, Examples, read_examples, write_examples
+from cfgen.runs.folders import write_atomically
+from cfgen.runs.model import TrainedModel
+
+__all__ = ["Exported", "export"]
+
+CONFIG, SCORES = "config.yaml", "metrics.json"
+LOCAL = ("data_dir", "cache_dir")  # of the machine it was trained on
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A written export: where it is, how large, with how many examples, and whether its card has scores."""
+
+    folder: Path
+    size: int
+    examples: int
+    has_scores: bool
+
+
+def export(
+    model: TrainedModel,
+    folder: str | Path | None = None,
+    *,
+    name: str | None = None,
+    limits: str = "",
+    examples: int = 16,
+) -> Exported:
+    """Writes a loaded model into a new folder that `cfgen.load` takes; by default one of its run's name, right here.
+
+    `name` is the model's on its card, `limits` what the card should warn of, `examples` how many test images to put in, where
+    its data may be passed on.
+    """
+    if model.source is None:
+        raise UserError(
+            "only a model that was loaded from a run, a checkpoint or a folder can be exported", argument="model"
+        )
+    source = run_folder(model.source)
+    config, scores = recipe(source / CONFIG), scores_of(source / SCORES)
+    target = Path(folder) if folder is not None else Path(run_name(source, config))
+    if target.exists():
+        raise UserError(f"{target} exists already; choose a new folder", argument="folder")
+    shared, about = examples_to_share(model, config, examples)
+    model.save(target)
+    if config is not None:
+        write_text(target / CONFIG, yaml.safe_dump(config, sort_keys=False))
+    if scores is not None:
+        write_text(target / SCORES, json.dumps(scores, indent=1))
+    if shared is not None:
+        write_examples(target, *shared)
+    size = (target / WEIGHTS).stat().st_size
+    write_text(target / "README.md", model_card(name or target.name, model, size, about, config, scores, limits))
+    total = sum(file.stat().st_size for file in target.iterdir())
+    return Exported(target, total, len(shared.images) if shared else 0, scores is not None)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def run_name(source: Path, config: dict[str, Any] | None) -> str:
+    """The name the run was given, else that of its folder."""
+    name = (config or {}).get("name")
+    return str(name) if name else (source.parent.name if source.name.isdigit() else source.resolve().name)
+
+
+def recipe(path: Path) -> dict[str, Any] | None:
+    """A run's config without the places of the machine it ran on; earlier runs by the names they can be trained by."""
+    try:
+        config = yaml.safe_load(path.read_text())
+        data, model = config["data"], config["model"]
+    except FileNotFoundError:
+        return None
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not a run's config ({error})") from error
+    for key in LOCAL:
+        (data.get("init_args") or {}).pop(key, None)
+    config.get("trainer", {}).pop("default_root_dir", None)
+    for key in earlier_runs(model["class_path"]):
+        earlier = Path(str(model["init_args"][key]))
+        model["init_args"][key] = earlier.parent.name if earlier.name.isdigit() else earlier.name
+    return config
+
+
+def scores_of(path: Path) -> dict[str, Any] | None:
+    """The scores of a run, where `cfgen evaluate` left them."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} holds no scores ({error})") from error
+
+
+def examples_to_share(
+    model: TrainedModel, config: dict[str, Any] | None, count: int
+) -> tuple[Examples | None, list[str]]:
+    """Example images that may be given away, and what the card says of them and of the data."""
+    if config is None or model.source is None:
+        return None, []
+    data = run_data(model.source)
+    about = [data.about] if getattr(data, "about", "") else []
+    shared = data.shareable() if hasattr(data, "shareable") else None
+    if shared is None or count < 1:
+        return None, about
+    examples = read_examples(run_folder(model.source), model.schema)  # an export that is exported again
+    if examples is None:
+        shared.prepare_data()
+        shared.setup("test")
+        examples = Examples(shared.images("test"), shared.columns("test"))
+    rows = slice(count)
+    examples = Examples(examples.images[rows], {name: column[rows] for name, column in examples.columns.items()})
+    about.append(f"`{EXAMPLES}` has {len(examples.images)} test images to try the model on.")
+    if shared is not data:
+        about[-1] += (
+            f" They are of another set ({shared.about.rstrip('.')}), because the images it was trained on are not passed on; "
+            "it may have seen their originals in training."
+        )
+    return examples, about

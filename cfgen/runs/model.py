@@ -1,0 +1,178 @@
+"""A trained model from a run, a checkpoint, an exported folder or cfgen itself, spoken to in real units."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from cfgen.attributes import Categorical, Columns
+from cfgen.checkpoints import CARD, WEIGHTS, class_path, load_module
+from cfgen.counterfactual import as_unit_float, asked_of, sweep
+from cfgen.errors import UserError
+from cfgen.runs.data import run_folder
+from cfgen.runs.examples import read_examples
+from cfgen.runs.folders import write_atomically
+from lightning_modules import ImageMechanismModule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Counterfactuals", "TrainedModel", "load_mechanism", "load_trained", "save_image"]
+
+
+@dataclass(frozen=True)
+class Counterfactuals:
+    """Counterfactual images, the reconstructions they are compared with, and their attributes in real units."""
+
+    images: Tensor
+    attributes: dict[str, Any]
+    reconstructions: Tensor
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """The attributes of the counterfactuals as plain lists, one value an image."""
+        return {
+            name: list(column) if isinstance(column, list) else column.tolist()
+            for name, column in self.attributes.items()
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """The attributes of the counterfactuals, one row an image."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dict())
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes `counterfactual-NNN.png`, `reconstruction-NNN.png` and `attributes.csv` into a new folder."""
+        folder = Path(folder)
+        if folder.exists():
+            raise UserError(f"{folder} exists already; choose a new folder", argument="folder")
+        folder.mkdir(parents=True)
+        for kind, images in (("counterfactual", self.images), ("reconstruction", self.reconstructions)):
+            for number, image in enumerate(images):
+                save_image(image, folder / f"{kind}-{number:03d}.png")
+        columns = self.to_dict()
+        with (folder / "attributes.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["image", *columns])
+            writer.writerows([number, *values] for number, values in enumerate(zip(*columns.values(), strict=True)))
+        return folder
+
+
+def save_image(image: Tensor, path: Path) -> None:
+    """An image (C, H, W) in [0, 1] as a PNG file."""
+    from PIL import Image
+
+    pixels = image.detach().clamp(0, 1).mul(255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+    Image.fromarray(pixels.squeeze(-1) if pixels.shape[2] == 1 else pixels).save(path)
+
+
+class TrainedModel:
+    """A trained image mechanism with its Attribute-SCM, spoken to in real units.
+
+    Images are (N, C, H, W), (N, H, W) or a single (H, W), uint8 or float in [0, 1], arrays or tensors; attributes are a
+    mapping from name to one value or one for each image.  `source` is what it was loaded from, for what needs its data.
+    """
+
+    def __init__(
+        self, module: ImageMechanismModule, folder: Path | None = None, source: str | Path | None = None
+    ) -> None:
+        self.module, self.folder, self.source = module.eval(), folder, source
+        self.scm, self.schema = module.scm, module.scm.schema
+
+    def examples(self) -> tuple[Tensor, dict[str, Any]]:
+        """Images that come with an exported or packaged model, and their attributes: what `counterfactual` takes."""
+        stored = read_examples(self.folder, self.schema) if self.folder is not None else None
+        if stored is None:
+            raise UserError("this model has no examples: only models that come with cfgen or were exported have them")
+        return self.images(stored.images), self.values(stored.columns)
+
+    def counterfactual(
+        self, x: Any, a: Mapping[str, Any], do: Mapping[str, Any], *, seed: int = 0, batch_size: int = 250
+    ) -> Counterfactuals:
+        """What these very images would have been under `do` (Eq. 1); e.g. do={"thickness": 3.0, "label": 7}."""
+        images = self.images(x)
+        columns = self.columns(a, len(images))
+        try:
+            asked = {"do": asked_of(self.module, columns, do, seed)}
+        except ValueError as error:
+            raise UserError(str(error), argument="do") from error
+        batches = sweep(self.module, images, columns, asked, seed=seed, batch_size=batch_size)
+        pairs = [(batch.x_c("do").cpu(), batch.x_r.cpu()) for batch in batches]
+        x_c, x_r = (torch.cat(parts) for parts in zip(*pairs, strict=True)) if pairs else (images, images)
+        return Counterfactuals(x_c, self.values(self.schema.decode(asked["do"].a_c)), x_r)
+
+    def images(self, x: Any) -> Tensor:
+        """Images as a float tensor (N, C, H, W) in [0, 1] of the shape the model was trained with."""
+        images = as_unit_float(torch.as_tensor(np.asarray(x) if not isinstance(x, Tensor) else x))
+        channels, height, width = self.module.image_shape
+        if images.ndim == 2:
+            images = images[None]
+        if images.ndim == 3 and channels == 1:
+            images = images[:, None]
+        if images.ndim != 4 or images.shape[1:] != (channels, height, width):
+            wanted = f"(N, {channels}, {height}, {width})"
+            raise UserError(
+                f"images of shape {wanted} are expected, not {tuple(torch.as_tensor(x).shape)}", argument="x"
+            )
+        if images.numel() and not (images.min() >= 0 and images.max() <= 1):
+            raise UserError("images are uint8, or float in [0, 1]; these have values outside", argument="x")
+        return images.float()
+
+    def columns(self, a: Mapping[str, Any], rows: int) -> dict[str, Tensor]:
+        """Attributes in real units as columns; categorical values by their names."""
+        if not isinstance(a, Mapping):
+            raise UserError(
+                f"expected {{name: one value, or one for each image}}, not a {type(a).__name__}", argument="a"
+            )
+        missing = [name for name in self.schema.names if name not in a]
+        if missing:
+            raise UserError(f"the images' own {', '.join(missing)} is missing; all attributes are needed", argument="a")
+        try:
+            return self.schema.check_given(a, rows)
+        except ValueError as error:
+            raise UserError(str(error), argument="a") from error
+
+    def values(self, columns: Columns) -> dict[str, Any]:
+        """Columns with categorical positions turned into the values they stand for."""
+        out: dict[str, Any] = {name: column.cpu() for name, column in columns.items()}
+        for name, column in columns.items():
+            attribute = self.schema[name]
+            if isinstance(attribute, Categorical):
+                names = [attribute.values[int(position)] for position in column.tolist()]
+                out[name] = torch.tensor(names) if all(isinstance(v, int) for v in names) else names
+        return out
+
+    def save(self, folder: str | Path) -> Path:
+        """Exports what counterfactuals need: weights as safetensors, how to rebuild them as JSON.  `cfgen.load` takes it."""
+        folder = Path(folder)
+        if (folder / CARD).exists():
+            raise UserError(f"{folder} holds an exported model already; choose another folder", argument="folder")
+        module = copy.deepcopy(self.module)
+        module.keep_inference_only()
+        state = {name: value.contiguous() for name, value in module.state_dict().items()}
+        card = {"class_path": class_path(self.module), "hyper_parameters": dict(self.module.hparams)}
+        write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
+        write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))
+        return folder
+
+
+def load_mechanism(what: str | Path, device: str | torch.device = "cpu") -> ImageMechanismModule:
+    """The trained mechanism of a run folder, a checkpoint file, an exported folder or a packaged model."""
+    module: ImageMechanismModule = load_module(what, ImageMechanismModule)  # type: ignore[type-abstract]  # only a bound
+    return module.to(device)
+
+
+def load_trained(what: str | Path, device: str | torch.device = "cpu") -> TrainedModel:
+    """Loads a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file, an exported folder, or
+    by its name a model that comes with cfgen."""
+    return TrainedModel(load_mechanism(what, device), run_folder(what), what)
