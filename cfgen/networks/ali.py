@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from cfgen.networks.layers import ConvTranspose2d, DoublingConv2d, initialise, initialise_he, layers, scaled
+from cfgen.networks.layers import ConvTranspose2d, initialise, initialise_he, layers, scaled
 from cfgen.networks.style import resolutions
 from cfgen.networks.tables import Tables
 
@@ -69,7 +69,7 @@ class ModulatedGenerator(nn.Module):
         self.convolutions = nn.ModuleList(
             [
                 ConvTranspose2d(latent_dim + a_size, filters[0], sizes[0], bias=False),
-                *(DoublingConv2d(before, after, bias=False) for before, after in pairwise(filters)),
+                *(nn.Conv2d(before, after, 3, padding=1, bias=False) for before, after in pairwise(filters)),
             ]
         )
         self.norms = nn.ModuleList(nn.BatchNorm2d(count) for count in filters)
@@ -82,6 +82,8 @@ class ModulatedGenerator(nn.Module):
     def forward(self, z: Tensor, a: Tensor) -> Tensor:
         h = torch.cat([z, a], dim=1)[:, :, None, None]
         for convolution, norm, modulation in zip(self.convolutions, self.norms, self.modulations, strict=True):
+            if h.shape[2] > 1:
+                h = nn.functional.interpolate(h, scale_factor=2.0)
             scale, shift = modulation(a)[:, :, None, None].chunk(2, dim=1)
             h = self.activation(torch.addcmul(shift, norm(convolution(h)), 1 + scale))
         return self.last(h).sigmoid()

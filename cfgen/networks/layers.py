@@ -64,22 +64,6 @@ class ConvTranspose2d(nn.ConvTranspose2d):
         return y if self.bias is None else y + self.bias[:, None, None]
 
 
-class DoublingConv2d(nn.Conv2d):
-    """Conv2D of 3x3 over an image in which every pixel is repeated twice each way, as the transposed convolution that this is.
-
-    Each of its 4x4 weights is the sum of those that meet the same pixel: 16 products for a pixel of the small image in place of
-    the 36 for its four copies, and no copies.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
-        super().__init__(in_channels, out_channels, kernel_size=3, padding=1, bias=bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        around = nn.functional.pad(self.weight.flip(2, 3), (1, 1, 1, 1))
-        kernel = 4 * nn.functional.avg_pool2d(around, 2, stride=1)
-        return nn.functional.conv_transpose2d(x, kernel.transpose(0, 1), self.bias, stride=2, padding=1)
-
-
 class PlaneConv2d(nn.Conv2d):
     """Conv2D of an image with attribute planes (each constant over the image) concatenated to its channels.
 
