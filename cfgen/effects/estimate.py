@@ -1,0 +1,148 @@
+"""An estimate with its influence function: intervals, differences and combinations of estimates from the same images.
+
+The influence of an image says how far it moves an estimate.  Its spread over images is the standard error, and two estimates from
+the same images are compared and combined through the covariance of their influences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+__all__ = ["CONFIDENCE", "Array", "Estimate", "combine", "difference", "pool_models", "subtract_controls"]
+
+CONFIDENCE = 0.95
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with a confidence interval.
+
+    `influence` has one value an image, mean 0; `elsewhere` is variance from images that are not among them.  `effective` is the
+    number of images that carry the estimate, the degrees of freedom of its interval.  `slack` widens the interval where answers do
+    not vary at all, so that their spread says nothing: it is what so many equal answers leave possible.
+
+    >>> mean = Estimate(0.5, np.array([-0.5, 0.5] * 50), effective=100)
+    >>> round(mean.se, 3), [round(end, 3) for end in mean.interval]
+    (0.05, [0.401, 0.599])
+    """
+
+    value: float
+    influence: Array = field(repr=False)
+    effective: float
+    elsewhere: float = 0.0
+    slack: float = 0.0
+
+    @property
+    def variance(self) -> float:
+        n = len(self.influence)
+        return float(self.influence @ self.influence) / n**2 + self.elsewhere
+
+    @property
+    def se(self) -> float:
+        return math.sqrt(self.variance)
+
+    @property
+    def half(self) -> float:
+        """Half the width of the interval."""
+        freedom = max(self.effective - 1, 1)
+        return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * self.se + self.slack
+
+    @property
+    def low(self) -> float:
+        return max(self.value - self.half, -1.0)
+
+    @property
+    def high(self) -> float:
+        return min(self.value + self.half, 1.0)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def p_value(self) -> float:
+        """Of the value being 0."""
+        if self.se == 0:
+            return float(abs(self.value) <= self.slack)
+        away = max(abs(self.value) - self.slack, 0) / self.se
+        return float(2 * stats.t.sf(away, max(self.effective - 1, 1)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "low": self.low, "high": self.high, "se": self.se, "effective": self.effective}
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """`one` minus `other`, from the same images: what both share cancels."""
+    return Estimate(
+        one.value - other.value,
+        one.influence - other.influence,
+        min(one.effective, other.effective),
+        one.elsewhere + other.elsewhere,
+        max(one.slack, other.slack),
+    )
+
+
+def combine(estimates: Sequence[Estimate]) -> Estimate:
+    """The weighted mean of unbiased estimates of one quantity whose variance is smallest; no weight is negative.
+
+    >>> good, poor = Estimate(0.2, np.array([0.1, -0.1]), 2), Estimate(0.4, np.array([1.0, 1.0]), 2)
+    >>> combine([good, poor]).se <= good.se
+    True
+    """
+    best = estimates[0]
+    for other in estimates[1:]:
+        n = len(best.influence)
+        apart = best.influence - other.influence
+        spread = apart @ apart / n**2 + best.elsewhere + other.elsewhere
+        towards = best.influence @ apart / n**2 + best.elsewhere
+        weight = float(np.clip(towards / spread, 0, 1)) if spread > 0 else 0.0
+        keep = 1 - weight
+        best = Estimate(
+            keep * best.value + weight * other.value,
+            keep * best.influence + weight * other.influence,
+            keep * best.effective + weight * other.effective,
+            keep**2 * best.elsewhere + weight**2 * other.elsewhere,
+            keep * best.slack + weight * other.slack,
+        )
+    return best
+
+
+def subtract_controls(values: Array, controls: Array) -> Array:
+    """The coefficients with which controls of mean 0, (n, k), leave the smallest spread in `values - controls @ coefficients`."""
+    if not controls.size:
+        return np.zeros(controls.shape[1])
+    return np.linalg.lstsq(controls, values, rcond=1e-10)[0]
+
+
+def pool_models(estimates: Sequence[Estimate]) -> Estimate:
+    """Rubin's rule: the mean over several models, whose disagreement (1 + 1/M) B is added to the mean variance.
+
+    >>> one, other = (Estimate(v, np.array([0.1, -0.1]), 2) for v in (0.1, 0.3))
+    >>> round(pool_models([one, other]).variance - one.variance, 4)  # (1 + 1/2) * 0.02
+    0.03
+    """
+    number = len(estimates)
+    if number == 1:
+        return estimates[0]
+    values = np.array([estimate.value for estimate in estimates])
+    between = float(values.var(ddof=1)) * (1 + 1 / number)
+    within = float(np.mean([estimate.variance for estimate in estimates]))
+    influence = np.mean([estimate.influence for estimate in estimates], axis=0)
+    own = float(influence @ influence) / len(influence) ** 2
+    return Estimate(
+        float(values.mean()),
+        influence,
+        float(np.mean([estimate.effective for estimate in estimates])),
+        max(within - own, 0.0) + between,
+        max(estimate.slack for estimate in estimates),
+    )

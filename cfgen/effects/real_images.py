@@ -1,0 +1,157 @@
+"""What real images alone say of an intervention: those that have the attribute, weighted to be like those that do not.
+
+Eq. 5 is, by Appendix C, E[f(X_do)] - E[f(X)] over the images that the intervention changes (S).  With W, the attributes that it does
+not cause, and images of equal W comparable,
+
+    E[f(X_do) | S] = E[ E[f(X) | T = t, W] | S ],
+
+and every term on the right is seen in real images.  The estimator is augmented inverse-probability weighting (AIPW), cross-fitted:
+right if either the outcome model m(W) = E[f | T = t, W] or the propensity e(W) = P(T = t | W) is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cfgen.effects.estimate import CONFIDENCE, Array, Estimate, combine
+from cfgen.effects.nuisance import Mask, folds, logistic, predict_logistic, ridge, with_intercept
+
+__all__ = ["ENOUGH", "Exposure", "RealImages"]
+
+ENOUGH = 50  # effective images with the attribute; fewer are refused
+LEAST = 0.05  # a propensity below this share of its mean is raised to it: one image would stand for too many
+GENERATOR_PENALTY = 10.0  # a generator's prediction is corrected by as many coefficients, with ten images' resistance
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Which images an intervention changes, and which have (nearly) what it asks for already.
+
+    `near` are those that have it: exactly for binary and categorical attributes, within a window for continuous ones, whose
+    distances from the values asked for are `distance`, (n, number of continuous attributes), in window widths.  `close` are the
+    images that the outcome model is fitted on; `exact` says that there is no window.
+    """
+
+    changed: Mask
+    near: Mask
+    close: Mask
+    distance: Array
+    window: dict[str, float]
+
+    @property
+    def exact(self) -> bool:
+        return not self.window
+
+
+@dataclass(frozen=True)
+class RealImages:
+    """The weights and folds of one intervention, shared by all classifiers that are asked about it.
+
+    `features` is what is adjusted for, (n, k); everything is fitted on other images than it is applied to.
+    """
+
+    exposure: Exposure
+    features: Array
+    seed: int = 0
+
+    @cached_property
+    def design(self) -> Array:
+        return with_intercept(self.features)
+
+    @cached_property
+    def parts(self) -> list[tuple[Mask, Mask]]:
+        return list(folds(len(self.features), self.seed, self.exposure.near))
+
+    @cached_property
+    def propensity(self) -> Array:
+        """P(near | W), of each image by a model fitted on others."""
+        near = self.exposure.near.astype(np.float64)
+        e = np.empty(len(near))
+        for train, test in self.parts:
+            e[test] = predict_logistic(self.design[test], logistic(self.design[train], near[train]))
+        return e
+
+    @cached_property
+    def weights(self) -> Array:
+        """Makes the images that have it like those that are changed; 0 elsewhere."""
+        share = self.exposure.near.mean()
+        e = np.clip(self.propensity, LEAST * share, 1 - LEAST * (1 - share))
+        changed = 1 - e if self.exposure.exact else np.ones_like(e)  # P(changed | W)
+        return np.where(self.exposure.near, changed / e, 0.0)
+
+    @property
+    def clipped(self) -> float:
+        """The share of the images that have it whose propensity was raised."""
+        share = self.exposure.near.mean()
+        near = self.exposure.near
+        return float((self.propensity[near] < LEAST * share).mean()) if near.any() else 0.0
+
+    @cached_property
+    def effective(self) -> float:
+        """Kish's effective number of images that have it, (sum w)^2 / sum w^2."""
+        total = self.weights.sum()
+        return float(total**2 / (self.weights**2).sum()) if total > 0 else 0.0
+
+    @property
+    def enough(self) -> bool:
+        return self.effective >= ENOUGH and int(self.exposure.changed.sum()) >= ENOUGH
+
+    def outcome_model(self, answers: Array, prediction: Array | None = None) -> tuple[Array, Array]:
+        """m(W) at the values asked for and at each image's own, of images by models fitted on others.
+
+        With `prediction`, (n,), only what is left of the answers without it is regressed, and shrunk more.
+        """
+        offset = np.zeros_like(answers) if prediction is None else prediction
+        penalty = 1.0 if prediction is None else GENERATOR_PENALTY
+        at, own = np.empty(len(answers)), np.empty(len(answers))
+        here = np.concatenate([self.design, self.exposure.distance], axis=1)
+        there = np.concatenate([self.design, np.zeros_like(self.exposure.distance)], axis=1)
+        for train, test in self.parts:
+            rows = train & self.exposure.close
+            beta = ridge(here[rows], (answers - offset)[rows], penalty)
+            at[test], own[test] = there[test] @ beta, here[test] @ beta
+        return at + offset, own + offset
+
+    def generator_model(self, generated: Array) -> Array:
+        """E[g(X) | W] of a generator's answers g, NaN where nothing was asked; a function of W alone."""
+        asked = ~np.isnan(generated)
+        found = np.empty(len(generated))
+        for train, test in self.parts:
+            rows = train & asked
+            found[test] = self.design[test] @ ridge(self.design[rows], generated[rows])
+        return found
+
+    def aipw(self, answers: Array, models: tuple[Array, Array]) -> Estimate:
+        """E[f(X_do) | S] - E[f(X) | S] of 0/1 answers (or probabilities) with an outcome model."""
+        at, own = models
+        changed, w = self.exposure.changed, self.weights
+        n, n_changed, total = len(answers), changed.sum(), w.sum()
+        gap, left = at - answers, answers - own
+        mean_gap, mean_left = gap[changed].mean(), w @ left / total
+        influence = np.where(changed, n / n_changed * (gap - mean_gap), 0) + n / total * w * (left - mean_left)
+        return Estimate(float(mean_gap + mean_left), influence, self.effective, slack=self.slack(answers))
+
+    def slack(self, answers: Array) -> float:
+        """Where all images that have it get one answer, what so many equal answers leave possible (at 95 % about 3/n)."""
+        near = answers[self.exposure.near]
+        if len(near) and (near == near[0]).all():
+            return float(1 - (1 - CONFIDENCE) ** (1 / max(self.effective, 1)))
+        return 0.0
+
+    def estimate(self, answers: Array) -> Estimate:
+        """From real images alone."""
+        return self.aipw(answers, self.outcome_model(answers))
+
+    def combined(self, answers: Array, generated: Array) -> Estimate:
+        """The estimate from real images with the generator as a second outcome model.
+
+        The generator's answers enter as a function of W alone, and real images correct them: whatever the generator is worth, both
+        estimates are of the same quantity.  The weight between the two is the one of smallest variance, so that the interval is
+        no wider than without the generator.
+        """
+        alone = self.estimate(answers)
+        drawn = self.aipw(answers, self.outcome_model(answers, self.generator_model(generated)))
+        return combine([alone, drawn])
