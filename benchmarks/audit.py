@@ -11,6 +11,7 @@ import time
 import torch
 
 from cfgen.audit.classifiers.external import ExternalClassifier
+from cfgen.audit.effect import Setting, effects
 from cfgen.audit.plan import Plan
 from cfgen.audit.results import EVERYONE, findings
 from cfgen.audit.run import Images, compute_scores
@@ -59,8 +60,12 @@ def main() -> None:
         batches.append((x[part].float() / 255, a[part], pairs))
 
     def audit() -> None:
-        scores = compute_scores(mechanism, ExternalClassifier(classifier), Images(x, columns, "test"), plan)
-        findings(scores, columns, plan, {EVERYONE: torch.ones(options.images, dtype=torch.bool)})
+        everyone = {EVERYONE: torch.ones(options.images, dtype=torch.bool)}
+        scores = compute_scores(mechanism, {"it": ExternalClassifier(classifier)}, Images(x, columns, "test"), plan)
+        setting = Setting(mechanism.scm.schema, mechanism.scm.graph, columns, plan, everyone, {})
+        found = effects(setting, {"it": [scores["it"]]})
+        by_change = {(among, change): effect for (_, among, change), effect in found.items()}
+        findings(scores["it"], plan, everyone, effects=by_change)
 
     bare(mechanism, classifier, batches[:1])
     seconds: dict[str, list[float]] = {"bare forward passes": [], "audit": []}

@@ -1,45 +1,43 @@
-"""Bias of a classifier under interventions, during training (Eq. 4, Appendix N)."""
+"""Bias of a classifier under interventions, during training and on test images after it (Eq. 4 and 5, Appendix N)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from torch import Tensor
+from pytorch_lightning.utilities import rank_zero_info, rank_zero_warn
 
+from callbacks.bias_split import BiasSplit, Found, Pairs
 from callbacks.every_n_epochs import EveryNEpochs
 from cfgen.attributes import Schema
 from cfgen.checkpoints import load_module, located, packaged_models
-from cfgen.counterfactual import asked_of, sweep
 from cfgen.errors import UserError
-from cfgen.metrics import CounterfactualBias
 from lightning_modules import Classifier, ImageMechanismModule, ResidualKept
 
 __all__ = ["Bias"]
 
-AT_ONCE = 100  # images
-
-
-class Pairs(NamedTuple):
-    """A batch of base images; by intervention, which of them it changes and the counterfactuals of those."""
-
-    x_r: Tensor
-    changed: dict[str, Tensor]
-    x_c: dict[str, Tensor]
-
 
 class Bias(EveryNEpochs):
-    """Measures `val/bias/Black_Hair+Pale_Skin` and so on: Eq. 4 on the validation images that are not so already.
+    """Measures `val/bias/Black_Hair+Pale_Skin` and so on: Eq. 5 for the validation images that are not so already.
 
-    The images come from `mechanism`, or from the model's own where it has one, as a CFClassifier does.  They do not change while
-    the classifier learns, so they are made once and kept in half precision (out by a sixteenth of a grey level at most): 25 kB
-    for each image of 64x64 and intervention.
+    The estimate is the one that combines real images with a generator's (`cfgen.effects`): all validation images that have the
+    attribute, weighted to be like those that do not, say what the generator may have left out.  The generator's own word, Eq. 4,
+    is `val/bias_generator/NAME`; where too few images are comparable it is all there is, and a warning says so.
+
+    The counterfactuals come from `mechanism`, or from the model's own where it has some, as a CFClassifier does; of several the
+    mean counts.  They do not change while the classifier learns, so they are made once and kept in half precision (out by a
+    sixteenth of a grey level at most): 25 kB for each image of 64x64, intervention and mechanism.
 
     `val/bias/max_abs` is the largest |bias|.  `val/bias/where_accurate` is what Appendix N chooses a checkpoint by: that
     same number where `val/accuracy` reaches `accuracy`, and 2 - val/accuracy, worse than any bias, where it does not.  Its
     lowest value is the fairest of the accurate models, and until there is one the most accurate.
+
+    A number that chose a checkpoint flatters it.  So at the end of training the checkpoint that was chosen, or the last one where
+    nothing chooses, is measured on the test split, which chose nothing: `test/accuracy` and `test/bias/NAME`, each with the ends
+    of its 95 % interval as `.../low` and `.../high`.
 
     Args:
         mechanism: a trained image mechanism: a run, a checkpoint, an exported folder or a model that comes with cfgen, trained
@@ -47,7 +45,7 @@ class Bias(EveryNEpochs):
         do: the interventions, e.g. [{Black_Hair: 1, Pale_Skin: 1}]; by default those the model is trained with.
         keep_residual: give every image back what the reconstruction of `mechanism` lost (`ResidualKept`).
         accuracy: below it a model is not chosen; the paper's is 0.8.
-        images: how many validation images are used.
+        images: for how many images of a split counterfactuals are made; the answers for real images are those of all.
         every_n_epochs: measure at the first validation and then at this distance.
         seed: of the noise abducted.
     """
@@ -69,8 +67,8 @@ class Bias(EveryNEpochs):
         self.do = None if do is None else [dict(values) for values in do]
         self.accuracy, self.images, self.seed = accuracy, images, seed
         self.interventions: dict[str, dict[str, Any]] = {}
-        self.maker: ImageMechanismModule | None = None
-        self.pairs: list[Pairs] | None = None
+        self.makers: list[ImageMechanismModule] = []
+        self.watched: tuple[BiasSplit, list[Pairs]] | None = None
 
     def check(self, data: Any) -> None:
         """Refuses names and values that the data does not have, and a mechanism that is not there."""
@@ -83,7 +81,7 @@ class Bias(EveryNEpochs):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuses what cannot be measured, before training starts."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
-        self.maker, self.pairs = self.found_mechanism(pl_module, data), None
+        self.makers, self.watched = self.found_mechanisms(pl_module, data), None
         do = getattr(pl_module, "do", None) if self.do is None else self.do
         if not do:
             raise UserError("Bias: do names no intervention: give one or more, e.g. [{Black_Hair: 1, Pale_Skin: 1}]")
@@ -91,63 +89,99 @@ class Bias(EveryNEpochs):
         columns = data.columns("val")
         for name, values in self.interventions.items():
             try:
-                wanted = self.maker.scm.schema.check_do(values)
+                wanted = self.makers[0].scm.schema.check_do(values)
             except ValueError as error:
                 raise UserError(str(error)) from error
             if not any((columns[key][: self.images] != value.cpu()).any() for key, value in wanted.items()):
                 raise UserError(f"Bias: {name} changes none of the {self.images} validation images used")
 
-    def found_mechanism(self, model: pl.LightningModule, data: Any) -> ImageMechanismModule:
+    def found_mechanisms(self, model: pl.LightningModule, data: Any) -> list[ImageMechanismModule]:
         """The mechanism given, else the model's own; refuses a model that is none to measure, and a mechanism unfit for it."""
         if not isinstance(model, Classifier) or model.classes != 2:
             what = f"one of {model.classes} classes" if isinstance(model, Classifier) else f"a {type(model).__name__}"
             raise UserError(f"Bias is that of a binary classifier, not of {what}")
         if self.mechanism is None:
-            own = getattr(model, "mechanism", None)
-            if not isinstance(own, ImageMechanismModule):
+            own = getattr(model, "mechanisms", None)
+            if not own:
                 raise UserError(
                     f"Bias: a {type(model).__name__} has no mechanism of its own. Give Bias one, and do: mechanism is a run, "
                     f"or a model that comes with cfgen ({', '.join(packaged_models())})"
                 )
-            return own
+            return list(own)
         given: ImageMechanismModule = load_module(self.mechanism, ImageMechanismModule)  # type: ignore[type-abstract]  # only a bound
         given.require_fit_for(data.scm_spec, data.image_shape, "mechanism", self.mechanism)
         given = ResidualKept(given) if self.keep_residual else given
-        return given.eval().requires_grad_(False)
+        return [given.eval().requires_grad_(False)]
+
+    def split(self, trainer: pl.Trainer, model: pl.LightningModule, name: str) -> BiasSplit:
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
+        makers = [maker.to(device=model.device, dtype=model.dtype) for maker in self.makers]
+        return BiasSplit(data, name, makers, self.interventions, self.images, self.seed)
 
     @torch.inference_mode()
     def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        model: Any = pl_module
-        if self.pairs is None:
-            assert self.maker is not None
-            self.pairs = list(self.make_pairs(trainer, self.maker.to(device=model.device, dtype=model.dtype)))
-            self.maker = None  # it has done its work, and takes memory
-        metrics = {name: CounterfactualBias(resamples=0).to(model.device) for name in self.interventions}
-        for x_r, changed, x_c in self.pairs:
-            y_r = model.predict(x_r.to(model.dtype))
-            for name, metric in metrics.items():
-                if changed[name].any():
-                    metric.update(y_r[changed[name]], model.predict(x_c[name].to(model.dtype)))
-        # each is reduced over all processes here, once, and then the same on every one
-        values = {name: metric.compute()["bias"] for name, metric in metrics.items()}
-        values["max_abs"] = torch.stack(list(values.values())).abs().max()
-        accuracy = trainer.callback_metrics["val/accuracy"]
+        if self.watched is None:
+            split = self.split(trainer, pl_module, "val")
+            self.watched = split, list(split.pairs((trainer.global_rank, trainer.world_size)))
+            for name, question in split.questions.items():
+                if question.lacking:
+                    rank_zero_warn(f"Bias: {name} is measured with the generator alone: {question.lacking}")
+        split, pairs = self.watched
+        found = split.ask(trainer, pl_module, pairs)
+        values = {name: estimate.value for name, estimate in found.bias.items()}
+        values["max_abs"] = max(map(abs, values.values()))
+        accuracy = float(trainer.callback_metrics["val/accuracy"])
         values["where_accurate"] = values["max_abs"] if accuracy >= self.accuracy else 2 - accuracy
-        model.log_dict({f"val/bias/{name}": value for name, value in values.items()})
+        pl_module.log_dict({f"val/bias/{name}": value for name, value in values.items()})
+        pl_module.log_dict({f"val/bias_generator/{name}": one.value for name, one in found.by_generator.items()})
 
-    def make_pairs(self, trainer: pl.Trainer, mechanism: ImageMechanismModule) -> Iterator[Pairs]:
-        """This process's share: every n-th image."""
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
-        x = data.images("val")[: self.images]
-        columns = {name: column[: self.images] for name, column in data.columns("val").items()}
-        asked = {
-            name: asked_of(mechanism, columns, do, self.seed, changed_only=True)
-            for name, do in self.interventions.items()
-        }
-        share = (trainer.global_rank, trainer.world_size)
-        for batch in sweep(mechanism, x, columns, asked, seed=self.seed, batch_size=AT_ONCE, share=share):
-            changed = {name: batch.of(name).to(mechanism.device) for name in asked}
-            yield Pairs(batch.x_r.half(), changed, {name: batch.x_c(name).half() for name in asked})
+    @torch.inference_mode()
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures the checkpoint that was chosen on images that chose nothing."""
+        if self.acted_at is None or trainer.fast_dev_run:  # type: ignore[attr-defined]  # set in Trainer.__init__
+            return
+        with chosen_weights(trainer, pl_module) as epoch:
+            split = self.split(trainer, pl_module, "test")
+            found = split.ask(trainer, pl_module, split.pairs((trainer.global_rank, trainer.world_size)))
+        for logger in trainer.loggers:
+            logger.log_metrics({"epoch": epoch} | scalars(found), step=trainer.global_step)
+        rank_zero_info(sentence(found))
+
+
+@contextmanager
+def chosen_weights(trainer: pl.Trainer, model: pl.LightningModule) -> Iterator[int]:
+    """The model as it is used after training, with weights of the checkpoint that was chosen, if there is one; their epoch."""
+    best = getattr(trainer.checkpoint_callback, "best_model_path", "")
+    training, last, epoch = model.training, None, trainer.current_epoch - 1
+    if best:
+        chosen = torch.load(best, map_location="cpu", weights_only=True)
+        last = {name: value.clone() for name, value in model.state_dict().items()}
+        epoch = int(chosen["epoch"])
+        model.load_state_dict(chosen["state_dict"])
+    model.eval()
+    try:
+        yield epoch
+    finally:
+        model.train(training)
+        if last is not None:
+            model.load_state_dict(last)
+
+
+def scalars(found: Found) -> dict[str, float]:
+    """What is logged of a test split."""
+    values = dict(zip(("test/accuracy", "test/accuracy/low", "test/accuracy/high"), found.accuracy, strict=True))
+    for name, estimate in found.bias.items():
+        key = f"test/bias/{name}"
+        values |= {key: estimate.value, f"{key}/low": estimate.low, f"{key}/high": estimate.high}
+    return values | {f"test/bias_generator/{name}": one.value for name, one in found.by_generator.items()}
+
+
+def sentence(found: Found) -> str:
+    accuracy, low, high = (f"{100 * value:.1f}" for value in found.accuracy)
+    biases = ", ".join(
+        f"{name} {one.value:+.3f} ({one.low:+.3f} to {one.high:+.3f})" for name, one in found.bias.items()
+    )
+    return f"on {found.images:,} test images, which chose nothing: accuracy {accuracy} % ({low} to {high} %), bias {biases}"
 
 
 def intervention_name(do: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ COMMANDS = {
     "data": "prepare the Morpho-MNIST digits ahead of training, and draw a sheet of them",
     "generate": "draw counterfactual images with a trained model",
     "evaluate": "score trained models on their test split, and compare them",
+    "calibrate": "measure how strongly a model draws each attribute, which audits and model cards build on",
     "audit": "measure the bias of an image classifier, as a report",
     "export": "write a trained model as a small folder to share, with a model card",
     "quickstart": "train a small model on digits that are installed with cfgen, and show its counterfactuals",

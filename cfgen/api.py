@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cfgen.audit.calibration import calibrate
 from cfgen.audit.library import audit
 from cfgen.evaluation.comparison import compare
 from cfgen.evaluation.run import evaluate
@@ -30,6 +31,7 @@ class CounterfactualModel(TrainedModel):
     # the functions that the commands call too, with the model as their first argument
     generate = generate
     evaluate = evaluate
+    calibrate = calibrate
     audit = audit
     export = export
 

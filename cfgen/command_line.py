@@ -124,14 +124,14 @@ def _wrong_value(text: str) -> str:
 
 
 def run_command(command: Callable[[], Any], positional: Sequence[str] = ()) -> int:
-    """Runs a command; bad input becomes one line on stderr and exit code 2.
+    """Runs a command; bad input becomes one line on stderr and exit code 2.  A number that it returns is the exit code.
 
     `positional` are the arguments that are given without dashes.
     """
     outer = _process_group_exists()
     succeeded = False
     try:
-        command()
+        code = command()
         succeeded = True
     except UserError as error:
         name = error.argument
@@ -143,7 +143,7 @@ def run_command(command: Callable[[], Any], positional: Sequence[str] = ()) -> i
             from cfgen.processes import end_process_group
 
             end_process_group(succeeded)
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _process_group_exists() -> bool:

@@ -17,15 +17,18 @@ from cfgen.attributes import Schema
 __all__ = [
     "AttributeModel",
     "CausalImageMechanism",
+    "HasOtherColumns",
     "ImageData",
     "ImageMechanism",
     "KnowsTruth",
     "MeasuresImages",
     "Noise",
     "ReadsAttributes",
+    "SetsAttributes",
     "State",
     "interpolate",
     "measured_names",
+    "other_columns",
     "rows",
 ]
 
@@ -154,6 +157,13 @@ class ImageData(Protocol):
 
 
 @runtime_checkable
+class HasOtherColumns(Protocol):
+    """A data set that describes its images by more than the attributes that models see; ask it by `other_columns`."""
+
+    def other_columns(self, split: str) -> dict[str, Tensor]: ...
+
+
+@runtime_checkable
 class MeasuresImages(Protocol):
     """A data set some of whose attributes can be measured on any image of its kind, such as the thickness of a digit."""
 
@@ -172,6 +182,22 @@ class KnowsTruth(Protocol):
     def true_attributes(self, split: str, rows: Any, do: Mapping[str, Any]) -> dict[str, Tensor]: ...
 
     def true_counterfactual(self, split: str, rows: Any, a_c: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class SetsAttributes(Protocol):
+    """A data set whose images a tool, and not a model, can give other values of some attributes."""
+
+    @property
+    def settable(self) -> Sequence[str]:
+        """The attributes that `set_attributes` can set."""
+
+    def set_attributes(self, images: Tensor, columns: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Tensor:
+        """What these images (N, C, H, W), uint8, would be with the `wanted` values in place of their own, `columns`.
+
+        Both are in real units, and `wanted` are the values after effects have followed.  An image whose settable attributes
+        do not change comes back as it is.
+        """
 
 
 class ReadsAttributes(Protocol):
@@ -196,3 +222,14 @@ def measured_names(data: object, schema: Schema) -> list[str]:
     """
     known = data.measurable if isinstance(data, MeasuresImages) else ()
     return [name for name in schema.continuous if name in known]
+
+
+def other_columns(data: object, split: str) -> dict[str, Tensor]:
+    """What data says of a split's images beside the attributes that models see; nothing where it has no such columns.
+
+    >>> class Faces:
+    ...     def other_columns(self, split): return {"Male": torch.tensor([0.0, 1.0])}
+    >>> other_columns(Faces(), "test"), other_columns(object(), "test")
+    ({'Male': tensor([0., 1.])}, {})
+    """
+    return data.other_columns(split) if isinstance(data, HasOtherColumns) else {}

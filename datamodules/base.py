@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,16 @@ __all__ = ["AttributeDataModule", "Split"]
 
 @dataclass(frozen=True)
 class Split:
-    """One part of a set: images (N, C, H, W) as uint8, attribute columns in real units, targets (N,)."""
+    """One part of a set: images (N, C, H, W) as uint8, attribute columns in real units, targets (N,).
+
+    `others` are columns that describe the images too and that models do not see, such as the year of a photograph: an audit
+    can adjust for them.
+    """
 
     images: Tensor
     columns: dict[str, Tensor]
     y: Tensor
+    others: dict[str, Tensor] = field(default_factory=dict)
 
 
 def checked(splits: Mapping[str, Split], schema: Schema, image_shape: tuple[int, int, int]) -> dict[str, Split]:
@@ -51,8 +56,12 @@ def checked_split(where: str, split: Split, schema: Schema, image_shape: tuple[i
     if missing:
         raise UserError(f"{where} has no column for {', '.join(missing)}")
     columns = {name: as_numbers(where, name, split.columns[name]) for name in schema.names}
+    if known := [name for name in split.others if name in columns]:
+        raise UserError(f"{where} has {', '.join(known)} among its other columns: that is an attribute already")
+    others = {name: as_numbers(where, name, column) for name, column in split.others.items()}
     # y apart from the columns: an attribute may have that name too
-    for name, column, kind in [*((name, columns[name], schema[name]) for name in columns), ("y", y, None)]:
+    unlimited = [("y", y, None), *((name, column, None) for name, column in others.items())]
+    for name, column, kind in [*((name, columns[name], schema[name]) for name in columns), *unlimited]:
         if column.shape != images.shape[:1]:
             raise UserError(f"{where} has {len(images)} images, and {name} has the shape {tuple(column.shape)}")
         if not column.isfinite().all():
@@ -62,7 +71,7 @@ def checked_split(where: str, split: Split, schema: Schema, image_shape: tuple[i
             if not torch.isin(column.double(), torch.tensor(valid).double()).all():
                 told = "0 and 1" if len(valid) == 2 else f"the positions 0 to {valid[-1]} of its values"
                 raise UserError(f"{where} has {name} from {column.min():g} to {column.max():g}: {told} are expected")
-    return Split(images, columns, y)
+    return Split(images, columns, y, others)
 
 
 def as_numbers(where: str, name: str, values: Any) -> Tensor:
@@ -179,6 +188,10 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
     def columns(self, split: str) -> dict[str, Tensor]:
         """A split's attributes in real units."""
         return self._split(split).columns
+
+    def other_columns(self, split: str) -> dict[str, Tensor]:
+        """What is known of a split's images beside the attributes and the target; models do not see it."""
+        return self._split(split).others
 
     def images(self, split: str) -> Tensor:
         """A split's images, (N, C, H, W) as uint8."""

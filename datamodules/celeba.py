@@ -48,6 +48,7 @@ class CelebA(AttributeDataModule):
         seed: of the order of the batches.
         attributes: those the models see, in this order.  By default those the paper explains a classifier with: all but
             the target, `Blurry`, which is of the photograph, and `Male` and `Young`, for which Fig. 2 has no place.
+            `other_columns` has the rest of the table.
         target: the attribute that is `y`, and therefore never among `attributes`.
         edges: the causal graph as [cause, effect] pairs; by default none, as in Fig. 2.
         mechanisms: how an attribute follows from its causes, by name (see `cfgen.scm`); by default a probability table.
@@ -123,6 +124,7 @@ class CelebA(AttributeDataModule):
         images, table = self._files()
         pixels = torch.from_numpy(self._packed(images, table))
         columns = {name: torch.from_numpy(column) for name, column in table.columns.items()}
+        others = [name for name in columns if name not in (*self._schema.names, self.target)]
         splits: dict[str, Split] = {}
         for number, title in enumerate(SPLITS):
             start, stop = (table.split < number).sum(), (table.split <= number).sum()  # the table is sorted by split
@@ -130,6 +132,7 @@ class CelebA(AttributeDataModule):
                 images=pixels[start:stop],
                 columns={name: columns[name][start:stop].float() for name in self._schema.names},
                 y=columns[self.target][start:stop].long(),
+                others={name: columns[name][start:stop].float() for name in others},
             )
             self._names[title] = table.names[start:stop]
         return splits

@@ -35,6 +35,8 @@ ABOUT = {
     "published": "the 70,000 digits that DeepSCM published",
 }
 
+SETTABLE = ("thickness", "intensity", "slant")
+
 _VERSION = 1  # raise it when the same recipe gives other values: cached sets are then made again
 _CHUNK = 500
 
@@ -131,6 +133,31 @@ class MorphoMNIST(AttributeDataModule):
         columns = measure(pixels, names)
         return {name: torch.from_numpy(column).to(images.device, torch.float32) for name, column in columns.items()}
 
+    @property
+    def settable(self) -> list[str]:
+        """The attributes that can be set on any digit, white on black."""
+        return [name for name in self._schema.names if name in SETTABLE]
+
+    def set_attributes(self, images: Tensor, columns: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Tensor:
+        """Digits (N, 1, H, W), uint8, with other thickness, intensity or slant: redrawn as this set was made, by `redrawn`.
+
+        A stroke does not become thinner than it bears: thickness far below a digit's own breaks or erases it, as it does in
+        the published set.
+        """
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 1:
+            raise ValueError(f"images are uint8, (N, 1, H, W), not {images.dtype}, {tuple(images.shape)}")
+        own = {name: columns[name].double().cpu().numpy() for name in wanted}
+        new = {name: column.double().cpu().numpy() for name, column in wanted.items()}
+        changed = {name: new[name] != own[name] for name in new}
+        if others := [name for name in new if name not in self.settable and changed[name].any()]:
+            raise ValueError(f"{', '.join(others)} cannot be set on an image. Valid: {', '.join(self.settable)}")
+        result = images.cpu().numpy().copy()
+        rows = np.flatnonzero(np.any([*changed.values()], axis=0)) if changed else np.arange(0)
+        if len(rows):
+            own, new = ({name: column[rows] for name, column in values.items()} for values in (own, new))
+            result[rows, 0] = redrawn(result[rows, 0], own, new)
+        return torch.from_numpy(result).to(images.device)
+
     def prepare_data(self) -> None:
         """Makes the set unless it is in the cache; Lightning calls this in one process of each machine."""
         self._arrays()
@@ -144,6 +171,7 @@ class MorphoMNIST(AttributeDataModule):
                 images=torch.from_numpy(arrays[f"{split}/images"])[:, None],
                 columns={name: column[name] for name in self._schema.names},
                 y=column["label"].long(),
+                others={name: column[name] for name in SETTABLE if name not in self._schema.names},
             )
         return splits
 
@@ -185,6 +213,25 @@ def sample_attributes(rows: int, seed: Sequence[int]) -> tuple[np.ndarray, np.nd
     thickness = 0.5 + of_thickness.gamma(shape=10.0, scale=1 / 5, size=rows)
     logit = of_intensity.normal(loc=2 * (thickness - 2.5), scale=0.5)
     return thickness, 64 + 191 / (1 + np.exp(-logit)), of_slant.normal(0.089, 0.249, size=rows)
+
+
+def redrawn(images: np.ndarray, own: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Digits (N, H, W) with `wanted` values in place of their `own`: sheared, thickened or thinned, then scaled, as in `finish`.
+
+    Strokes grow or shrink by the difference of the two values, so that a digit thicker than its value says stays so: growing
+    from t to t' is what growing to t' in the first place would have been.  What is not asked for stays as it measures.
+    """
+    changes = {name: wanted[name] != own[name] if name in wanted else np.zeros(len(images), bool) for name in SETTABLE}
+    before = {name: np.nan_to_num(column) for name, column in measure(images, ["thickness", "intensity"]).items()}
+    pixels = images.copy()
+    if (rows := changes["slant"]).any():
+        pixels[rows] = set_slant(pixels[rows], wanted["slant"][rows])
+    # shearing narrows strokes and softens them: what was sheared is drawn again, too
+    if (rows := changes["slant"] | changes["thickness"]).any():
+        more = wanted["thickness"] - own["thickness"] if "thickness" in wanted else np.zeros(len(images))
+        pixels[rows] = set_thickness(pixels[rows], np.maximum(before["thickness"] + more, 0.0)[rows])
+    intensity = np.where(changes["intensity"], wanted.get("intensity", 0.0), before["intensity"])
+    return set_intensity(pixels, intensity)
 
 
 def finish(

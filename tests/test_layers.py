@@ -16,13 +16,14 @@ PACKAGES = ("cfgen", "lightning_modules", "datamodules", "callbacks")
 
 # from the top down; a room may import rooms of lower lines, and of its own line in one direction
 LAYERS = [
-    "commands",
+    "commands cfgen.calibrate",
     "cfgen.training cfgen.evaluation",
     "cfgen.audit",
     "cfgen.reporting cfgen.runs",
     "callbacks",
     "lightning_modules datamodules",
-    "cfgen.counterfactual cfgen.figures cfgen.metrics cfgen.networks cfgen.scm cfgen.morpho cfgen.losses cfgen.checkpoints",
+    "cfgen.counterfactual cfgen.figures cfgen.metrics cfgen.networks cfgen.scm cfgen.morpho cfgen.losses cfgen.checkpoints "
+    "cfgen.effects",
     "cfgen.contracts cfgen.attributes cfgen.batch cfgen.progress cfgen.errors cfgen.command_line cfgen.processes "
     "cfgen.lazy",
 ]
@@ -35,8 +36,8 @@ APART = [
 # a room's front door, which hands `main` over to the room's own command
 FRONT_DOORS = {("cfgen.audit", "cfgen.audit.command")}
 COMMANDS_IN_ROOMS = {"cfgen.audit.command", "cfgen.audit.__main__"}
-LIGHT = ["cfgen", "cfgen.command_line", "cfgen.errors", "cfgen.audit", "cfgen.evaluation", "cfgen.training"]
-LIGHT += ["cfgen.runs", "cfgen.reporting", "lightning_modules", "datamodules", "callbacks"]
+LIGHT = ["cfgen", "cfgen.command_line", "cfgen.errors", "cfgen.audit", "cfgen.calibrate", "cfgen.evaluation"]
+LIGHT += ["cfgen.training", "cfgen.runs", "cfgen.reporting", "lightning_modules", "datamodules", "callbacks"]
 
 
 class Import(NamedTuple):

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cfgen.attributes import Binary, Continuous, Schema, unknown_name
+from cfgen.attributes import Continuous, Schema, unknown_name
 from cfgen.audit.plan import Plan
-from cfgen.audit.run import readable
-from cfgen.checkpoints import load_module
 from cfgen.command_line import parse_assignments
-from cfgen.contracts import ReadsAttributes
+from cfgen.contracts import ImageData, other_columns
 from cfgen.errors import UserError
 from cfgen.reporting.numbers import count_of
-from lightning_modules import ImageMechanismModule, Predictor
+from cfgen.scm.graph import CausalGraph
 
 __all__ = [
     "check_intervention_work",
     "check_numbers",
-    "fitting_predictor",
+    "parse_adjusted",
     "parse_cohorts",
+    "parse_curves",
     "parse_explained",
+    "parse_held",
     "parse_interventions",
+    "parse_local",
+    "parse_strengths",
 ]
 
 Assignments = Sequence[Mapping[str, Any] | str]
+CURVE_POINTS = 7  # over the range of an attribute, its ends left out
+STRONGEST = 3.0  # times what was asked for: further off the model has never been
 
 
 def check_numbers(*, threshold: float, seed: int, **counts: int | None) -> None:
@@ -42,10 +45,10 @@ def check_numbers(*, threshold: float, seed: int, **counts: int | None) -> None:
             raise UserError(f"expected a whole number of 1 or more, not {number}", argument=name)
 
 
-def parse_interventions(schema: Schema, do: Assignments) -> dict[str, dict[str, Any]]:
-    """Interventions by name, which is the text they are written in."""
+def parse_interventions(schema: Schema, do: Assignments, optional: bool = False) -> dict[str, dict[str, Any]]:
+    """Interventions by name, which is the text they are written in; none only where they are `optional`."""
     interventions = by_text(do, "do")
-    if not interventions:
+    if not interventions and not optional:
         raise UserError("expected at least one intervention, such as Young=0", argument="do")
     for values in interventions.values():
         checked(schema, values, "do")
@@ -96,15 +99,91 @@ def checked(schema: Schema, values: Mapping[str, Any], argument: str) -> dict[st
 
 
 def parse_explained(schema: Schema, explain: str | Sequence[str]) -> list[str]:
-    """The binary attributes whose importance is wanted."""
-    binary = [name for name, attribute in schema.attributes.items() if isinstance(attribute, Binary)]
+    """The attributes whose importance is wanted."""
     if explain == "all":
-        return binary
+        return schema.names
     names = [explain] if isinstance(explain, str) else list(explain)
     for name in names:
-        if name not in binary:
-            raise UserError(unknown_name("binary attribute", name, binary), argument="explain")
+        if name not in schema.names:
+            raise UserError(unknown_name("attribute", name, schema.names), argument="explain")
     return list(dict.fromkeys(names))
+
+
+def parse_curves(schema: Schema, curves: Sequence[str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """For each continuous attribute its interventions by name: at the values given, or at seven over its range."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for text in [curves] if isinstance(curves, str) else curves:
+        name, _, values = text.partition("=")
+        if name not in schema.continuous:
+            known = ", ".join(schema.continuous) or "none"
+            raise UserError(f"expected a continuous attribute ({known}), not {name!r}", argument="curve")
+        low, high = schema.bounds(name)
+        try:
+            points = [float(value) for value in values.split(",")] if values else []
+        except ValueError:
+            raise UserError(
+                f"expected numbers joined by commas after {name}=, not {values!r}", argument="curve"
+            ) from None
+        points = points or [low + (high - low) * k / (CURVE_POINTS + 1) for k in range(1, CURVE_POINTS + 1)]
+        found[name] = {}
+        for value in points:
+            checked(schema, {name: value}, "curve")
+            found[name][f"{name}={value:.4g}"] = {name: float(f"{value:.4g}")}
+    return found
+
+
+def parse_held(graph: CausalGraph, hold: Sequence[str], do: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Attributes that keep their values; refuses one that no intervention would change."""
+    names = [hold] if isinstance(hold, str) else list(hold)
+    effects = set().union(*(graph.descendants(values) - set(values) for values in do.values()))
+    for name in names:
+        if name not in graph.names:
+            raise UserError(unknown_name("attribute", name, graph.names), argument="hold")
+        if name not in effects:
+            known = ", ".join(sorted(effects)) or "nothing"
+            raise UserError(
+                f"no intervention changes {name}, so there is nothing to hold; by the causal graph they change {known}",
+                argument="hold",
+            )
+    return list(dict.fromkeys(names))
+
+
+def parse_strengths(strengths: Sequence[float]) -> list[float]:
+    """Strengths other than 1, which is always measured."""
+    for strength in strengths:
+        if not 0 < strength <= STRONGEST:
+            raise UserError(f"expected numbers above 0 and up to {STRONGEST:g}, not {strength:g}", argument="strengths")
+    return sorted({float(strength) for strength in strengths} - {1.0})
+
+
+def parse_adjusted(data: ImageData, split: str, adjust: Sequence[str]) -> dict[str, Tensor]:
+    """The columns of the data, beside the model's attributes, that are adjusted for."""
+    names = [adjust] if isinstance(adjust, str) else list(adjust)
+    known = other_columns(data, split) if names else {}
+    for name in names:
+        if name in data.schema.names:
+            raise UserError(
+                f"{name} is an attribute of the model: it is adjusted for already wherever the causal graph allows it",
+                argument="adjust",
+            )
+        if name == getattr(data, "target", None):
+            raise UserError(
+                f"{name} is the label, which the attributes may cause; it cannot be adjusted for", argument="adjust"
+            )
+        if name not in known:
+            raise UserError(unknown_name("column", name, known), argument="adjust")
+    return {name: known[name] for name in names}
+
+
+def parse_local(local: Sequence[int], images: int, plan: Plan) -> list[int]:
+    """Numbers of images that are explained one by one."""
+    most = min(images, plan.explain_count)
+    for number in local:
+        if not 0 <= number < most:
+            raise UserError(f"expected numbers of images from 0 to {most - 1}, not {number}", argument="local")
+    if local and not plan.explain:
+        raise UserError("explaining an image needs attributes to explain it by", argument="explain")
+    return list(dict.fromkeys(local))
 
 
 def check_intervention_work(
@@ -125,28 +204,3 @@ def check_intervention_work(
         if not any((which & chosen).any() for which in changed.values()):
             number = count_of(int(chosen.sum()), "image")
             raise UserError(f"no intervention changes any of the {number} with {among}", argument="among")
-
-
-def fitting_predictor(
-    predictor: str | Path | ReadsAttributes | None, mechanism: ImageMechanismModule, plan: Plan
-) -> ReadsAttributes | None:
-    """The predictor, if it can read the model's images and something that is asked of them."""
-    if predictor is None:
-        return None
-    if isinstance(predictor, (str, Path)):
-        try:
-            predictor = load_module(predictor, Predictor).eval()
-        except UserError as error:
-            raise UserError(str(error), argument="predictor") from error
-    theirs, ours = tuple(predictor.image_shape), tuple(mechanism.image_shape)
-    if theirs != ours:
-        raise UserError(
-            f"it reads images of shape {theirs}, and the model makes images of {ours}", argument="predictor"
-        )
-    if not readable(mechanism.scm.schema, predictor, plan):
-        known = (
-            ", ".join(name for name in predictor.schema.names if name not in predictor.schema.continuous)
-            or "no attribute"
-        )
-        raise UserError(f"it decides {known}, and none of the interventions is about these alone", argument="predictor")
-    return predictor

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from cfgen.audit.classifiers.kinds import KINDS, Layout, Output
 from cfgen.command_line import (
@@ -19,14 +19,12 @@ from cfgen.command_line import (
 )
 from cfgen.errors import UserError
 
-if TYPE_CHECKING:
-    from cfgen.audit.outcome import AuditResult
-    from cfgen.audit.results import BiasRow
-
 __all__ = ["main"]
 
+BAD_VERDICT = 3  # exit code of --strict
 EXAMPLES = """
   cfgen audit --model faces-modulated --classifier runs/faces_classifier --do Black_Hair=1,Pale_Skin=1 --do Young=0
+  cfgen audit --model faces-modulated --classifier before --classifier after --do Pale_Skin=1 --subgroups all --strict
   cfgen audit --model runs/celeba_csali --classifier my_models:resnet --resize 224 \\
       --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --do Bangs=1 --among Young=0
   cfgen audit --model runs/celeba_csali --classifier theirs.onnx --layout nhwc --output probability --do Pale_Skin=1
@@ -41,34 +39,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> CommandParser:
     parser = CommandParser(
         "audit",
-        "Measures the bias of an image classifier from counterfactual images (Section 4), and writes a report.  The images are\n"
-        "those of the model's data; for CelebA the environment variable CFGEN_DATA names its folder.",
+        "Measures the bias of an image classifier from counterfactual images (Section 4) and from real images, says for each\n"
+        "intervention whether the counterfactuals can be believed, and writes a report.  The images are those of the model's\n"
+        "data; for CelebA the environment variable CFGEN_DATA names its folder.",
         EXAMPLES,
     )
     add = parser.add
-    add("--model", required=True, type=str, metavar="MODEL",
+    add("--model", action="append", required=True, type=str, metavar="MODEL",
         help="the model that makes the counterfactuals: a run folder, a checkpoint, an exported folder, or the name of a model "
-        "that comes with cfgen. The images are those of its data")  # fmt: skip
-    add("--classifier", required=True, type=str, metavar="WHAT", help=f"the classifier to audit: {KINDS}")
+        "that comes with cfgen. The images are those of its data. Further models of the same data can be given by repeating the "
+        "option: their estimates are pooled, and their disagreement widens the interval")  # fmt: skip
+    add("--classifier", action="append", required=True, type=str, metavar="WHAT",
+        help=f"the classifier to audit: {KINDS}. Further ones are given by repeating the option and compared with the first; "
+        "the options about input and output are for all of them")  # fmt: skip
     add("--trusted", action="store_true",
         help="read a .pt2 file although that can run code from it; only for files whose source you trust (default: refuse "
         "such files)")  # fmt: skip
-    add("--do", action="append", required=True, type=str, metavar="ATTRIBUTE=VALUE[,...]",
+    add("--do", action="append", default=[], type=str, metavar="ATTRIBUTE=VALUE[,...]",
         help="an intervention, in the attribute's own units; commas join simultaneous ones, and further ones are given by "
         "repeating the option. Only images that do not have the values already are counted")  # fmt: skip
     add("--among", action="append", default=[], type=str, metavar="ATTRIBUTE=VALUE[,...]",
         help="measure the bias also among the images with these values alone; can be repeated (default: measure it among all "
         "images only)")  # fmt: skip
+    add("--subgroups", type=str, metavar="ATTRIBUTES",
+        help="measure the bias also in the subgroups of these attributes: all, or names joined by commas; intervals allow for "
+        "looking at many (default: no subgroups)")  # fmt: skip
+    add("--curve", action="append", default=[], type=str, metavar="ATTRIBUTE[=VALUES]",
+        help="set a continuous attribute to several values and draw the bias as a curve: values joined by commas (default: 7 "
+        "over its range); can be repeated, and takes the place of --do")  # fmt: skip
+    add("--hold", action="append", default=[], type=str, metavar="ATTRIBUTE",
+        help="keep this attribute as it is although an intervention would change it: its direct effect (default: everything "
+        "that the causal graph makes follow changes too, the total effect); can be repeated")  # fmt: skip
+    add("--adjust", action="append", default=[], type=str, metavar="COLUMN",
+        help="adjust for this column of the data too, which the model does not know; it must not be caused by an intervention. "
+        "This is how a hidden common cause is removed; can be repeated")  # fmt: skip
+    add("--pairs", type=str, metavar="N|FILE.csv",
+        help="correct by true counterfactuals: of N images, where the data knows or can make them, or before and after pictures "
+        "in a table with the columns before, after, do and the attributes (default: by real images alone)")  # fmt: skip
+    add("--strengths", type=str, metavar="S[,...]",
+        help="measure the bias also with the attributes set a share S of the way, e.g. 0.5,1.5 (default: at full strength "
+        "only)")  # fmt: skip
     add("--explain", default="all", type=str, metavar="ATTRIBUTES",
-        help="the binary attributes to rank by importance: all, none, or names joined by commas")  # fmt: skip
+        help="the attributes to rank by importance: all, none, or names joined by commas")  # fmt: skip
+    add("--local", type=str, metavar="N[,...]",
+        help="explain these images one by one, by their numbers from 0 (default: none)")  # fmt: skip
     add("--explain_count", type=PositiveInt, default=1000, metavar="N",
         help="rank them on the first N images; each attribute costs one more counterfactual for each image")  # fmt: skip
     add("--keep_residual", action="store_true",
         help="add what the reconstruction lost to every counterfactual: the base image is then the image itself, which is "
         "closer to the truth where the model blurs (default: compare with reconstructions)")  # fmt: skip
-    add("--predictor", type=str, metavar="RUN",
-        help="the run of a Predictor: report in which share of the counterfactuals it recognises what was asked for "
-        "(default: do not measure it)")  # fmt: skip
+    add("--predictor", type=str, default="train", metavar="RUN",
+        help="who judges how strongly attributes are drawn: the run of a Predictor, none, or train: the model's calibration "
+        "where there is one (cfgen calibrate), else a predictor that is trained in a minute or two and kept beside the "
+        "model")  # fmt: skip
     add("--resize", type=str, metavar="H[xW]",
         help="height and width in pixels that the classifier takes (default: those of the model's images)")  # fmt: skip
     add("--mean", type=str, default="0", metavar="M[,...]",
@@ -81,9 +104,9 @@ def parser() -> CommandParser:
         help="what the classifier returns. logit: of yes, or one for each of several classes of which one is true; multilabel: "
         "a logit for each of several labels of which any may be true; probability: of yes, or one for each class or label; "
         "class: the number of the class")  # fmt: skip
-    add("--positive", type=int, metavar="CLASS",
+    add("--positive", action="append", type=int, metavar="CLASS",
         help="the number of the class that counts as yes, or with multilabel of the label; from 0 (default: 1 of two classes, "
-        "the only label; otherwise it has to be given)")  # fmt: skip
+        "the only label; otherwise it has to be given). Several classes are audited one by one; repeat the option")  # fmt: skip
     add("--threshold", type=OpenUnitInterval, default=0.5, metavar="P",
         help="the answer is yes above this probability, between 0 and 1")  # fmt: skip
     add("--label", type=str, metavar="NAME",
@@ -95,6 +118,9 @@ def parser() -> CommandParser:
         help="images at a time; more need more memory, and the numbers stay the same")  # fmt: skip
     add("--seed", type=NonNegativeInt, default=0, metavar="N",
         help="seed of the noise, of the confidence intervals and of the choice of example images")  # fmt: skip
+    add("--strict", action="store_true",
+        help=f"exit with code {BAD_VERDICT} where the verdict of any intervention is other than that real images and model agree "
+        "(default: exit with 0; the report says the verdicts)")  # fmt: skip
     add("--accelerator", type=str, default="auto", help="where to compute, as in Lightning: auto, cpu, gpu, ...")
     add("--devices", type=str, default="1",
         help="how many devices, or which, as in Lightning; each gets its share of the images")  # fmt: skip
@@ -129,13 +155,35 @@ def parse_numbers(text: str, argument: str) -> tuple[float, ...]:
         raise UserError(f"expected numbers joined by commas, not {text!r}", argument=argument) from None
 
 
-def command(words: Sequence[str]) -> None:
+def names(text: str | None) -> list[str]:
+    """Names joined by commas.
+
+    >>> names("Young, Bangs"), names(None)
+    (['Young', 'Bangs'], [])
+    """
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def parse_numbers_of_images(text: str | None) -> list[int]:
+    try:
+        return [int(part) for part in names(text)]
+    except ValueError:
+        raise UserError(f"expected whole numbers joined by commas, not {text!r}", argument="local") from None
+
+
+def command(words: Sequence[str]) -> int:
     options = parser().parse_args(list(words))
-    explain: str | list[str] = options.explain
-    if isinstance(explain, str) and explain != "all":
-        explain = [] if explain == "none" else [name.strip() for name in explain.split(",")]
+    if not (options.do or options.curve):
+        raise UserError("--do is missing: give an intervention, such as --do Young=0")
+    all_or_names = {
+        name: text if (text := getattr(options, name)) == "all" else [] if text == "none" else names(text)
+        for name in ("explain", "subgroups")
+    }
     resize = parse_size(options.resize) if options.resize else None
     mean, std = parse_numbers(options.mean, "mean"), parse_numbers(options.std, "std")
+    strengths = parse_numbers(options.strengths, "strengths") if options.strengths else ()
+    local = parse_numbers_of_images(options.local)
+    pairs = int(options.pairs) if options.pairs and options.pairs.isdigit() else options.pairs
     for argument in ("do", "among"):
         for text in getattr(options, argument):
             parse_assignments(text, argument)  # what is not written so is refused at once
@@ -146,27 +194,34 @@ def command(words: Sequence[str]) -> None:
     from dataclasses import replace
 
     from cfgen.audit.library import audit  # only now: importing torch and Lightning takes seconds
+    from cfgen.audit.terminal import show
     from cfgen.processes import Processes
     from cfgen.reporting.files import new_folder
     from cfgen.runs.data import results_folder
     from cfgen.runs.model import load_trained
 
     try:
-        model = load_trained(options.model)
+        model = load_trained(options.model[0])
     except UserError as error:
         raise UserError(str(error), argument="model") from error
     processes = Processes(options.accelerator, options.devices)
     with contextlib.ExitStack() as stack:
         if processes.first:
-            folder = stack.enter_context(new_folder(results_folder(options.model), "audits", options.out))
+            folder = stack.enter_context(new_folder(results_folder(options.model[0]), "audits", options.out))
         result = audit(
             model,
-            options.classifier,
+            options.classifier if len(options.classifier) > 1 else options.classifier[0],
             do=options.do,
             among=options.among,
-            explain=explain,
+            curves=options.curve,
+            hold=options.hold,
+            adjust=options.adjust,
+            pairs=pairs,
+            strengths=strengths,
             explain_count=options.explain_count,
+            local=local,
             keep_residual=options.keep_residual,
+            models=options.model[1:],
             predictor=options.predictor,
             resize=resize,
             mean=mean,
@@ -183,49 +238,15 @@ def command(words: Sequence[str]) -> None:
             seed=options.seed,
             processes=processes,
             progress=True,
+            **all_or_names,
         )
         if not processes.first:
-            return
+            return 0
         result = replace(result, command=f"cfgen audit {shlex.join(words)}")
         result.save(folder)
     show(result)
     print(f"report: {folder / 'report.html'}")
-
-
-def show(result: AuditResult) -> None:
-    """Prints the bias of each cohort, the classifier's accuracy, and what to be careful about."""
-    for among in dict.fromkeys(row.among for row in result.bias):
-        show_bias([row for row in result.bias if row.among == among and row.n], result.label)
-    if result.accuracy is not None:
-        number = result.findings.images
-        print(f"accuracy for {result.label}, against the data's own labels: {result.accuracy:.1%} of {number:,} images")
-    if result.findings.truths:
-        print("ground truth inside the confidence interval: {} of {}".format(*result.findings.truths))
-    for warning in result.warnings:
-        print(f"warning: {warning}")
-
-
-def show_bias(rows: Sequence[BiasRow], label: str) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    from cfgen.audit.results import EVERYONE
-
-    if not rows:
-        return
-    among = "" if rows[0].among == EVERYONE else f", among {rows[0].among}"
-    table = Table(title=f"Bias towards {label}{among}", box=SIMPLE_HEAD, title_justify="left")
-    table.add_column("change", overflow="fold")
-    for head in ("images", "to yes", "to no", "bias", "95 %"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for row in rows:
-        v = row.values
-        interval = f"{v['bias/low']:+.3f} {v['bias/high']:+.3f}"
-        style = "bold" if v["significant"] else "" if row.do else "dim"
-        shares = (f"{v[key]:.3f}" for key in ("up", "down"))
-        table.add_row(row.change, f"{row.n:,}", *shares, f"{v['bias']:+.3f}", interval, style=style)
-    Console().print(table)
+    return BAD_VERDICT if options.strict and not result.trusted else 0
 
 
 if __name__ == "__main__":

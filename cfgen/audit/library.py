@@ -1,64 +1,83 @@
-"""`audit`: is a classifier biased, by the counterfactuals of its images?  What `cfgen audit` and a notebook call."""
+"""`audit`: is a classifier biased, by counterfactuals and by real images?  What `cfgen audit` and a notebook call."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cfgen.audit.checks import (
     check_intervention_work,
     check_numbers,
-    fitting_predictor,
+    parse_adjusted,
     parse_cohorts,
+    parse_curves,
     parse_explained,
+    parse_held,
     parse_interventions,
+    parse_local,
+    parse_strengths,
 )
-from cfgen.audit.classifiers.external import ExternalClassifier
-from cfgen.audit.classifiers.load import load_network
-from cfgen.audit.label import question
-from cfgen.audit.outcome import AuditResult, Flip
-from cfgen.audit.plan import Plan, Scores
-from cfgen.audit.report import flip_name
-from cfgen.audit.results import EVERYONE, findings, flips
-from cfgen.audit.run import Images, compute_scores, do_column, example_images
-from cfgen.contracts import ImageData, KnowsTruth, ReadsAttributes
+from cfgen.audit.effect import Setting, effects
+from cfgen.audit.explained import ranking_lines
+from cfgen.audit.judging import Judge, judge_of
+from cfgen.audit.material import (
+    choose_pairs,
+    fitting_models,
+    flip_examples,
+    model_scores,
+    outside_answers,
+    plain,
+    read_data,
+)
+from cfgen.audit.outcome import Audited, AuditResult, contrasts
+from cfgen.audit.plan import Plan
+from cfgen.audit.respondents import Classifiers, Respondent, check_on, respondents
+from cfgen.audit.results import EVERYONE, findings
+from cfgen.audit.run import Images, compute_scores
+from cfgen.audit.subgroups import subgroup_rows, subgroups_of
+from cfgen.contracts import KnowsTruth, ReadsAttributes
 from cfgen.counterfactual import as_unit_float
-from cfgen.errors import UserError
 from cfgen.processes import Processes
 from cfgen.progress import progress as progress_bar
 from cfgen.reporting.provenance import data_fingerprint, fingerprint, git_commit, versions
-from cfgen.runs.data import run_data
 from cfgen.runs.model import TrainedModel
 
 __all__ = ["AuditResult", "audit"]
 
 CHECKED = 64  # images that a classifier is tried on before the work starts
-EXAMPLES = 4  # images shown of each intervention and direction
+NOT_OPTIONS = ("model", "processes", "progress")
 
 
 def audit(
     model: TrainedModel,
-    classifier: str | Path | nn.Module,
+    classifier: Classifiers,
     *,
     do: Sequence[Mapping[str, Any] | str],
     among: Sequence[Mapping[str, Any] | str] = (),
+    subgroups: str | Sequence[str] = (),
+    curves: Sequence[str] = (),
+    hold: Sequence[str] = (),
+    adjust: Sequence[str] = (),
+    pairs: int | str | Path | None = None,
+    strengths: Sequence[float] = (),
     explain: str | Sequence[str] = "all",
     explain_count: int = 1000,
+    local: Sequence[int] = (),
     keep_residual: bool = False,
-    predictor: str | Path | ReadsAttributes | None = None,
+    models: Sequence[TrainedModel | str | Path] = (),
+    predictor: str | Path | ReadsAttributes | None = "train",
     resize: tuple[int, int] | None = None,
     mean: Sequence[float] = (0.0,),
     std: Sequence[float] = (1.0,),
     layout: str = "nchw",
     output: str = "logit",
-    positive: int | None = None,
+    positive: int | Sequence[int] | None = None,
     threshold: float = 0.5,
     label: str | None = None,
     trusted: bool = False,
@@ -69,21 +88,34 @@ def audit(
     processes: Processes | None = None,
     progress: bool = False,
 ) -> AuditResult:
-    """Bias of a classifier (Eq. 4 and 5, Table 3) and the importance of attributes (Eq. 6), from the model's counterfactuals.
+    """Bias of a classifier (Eq. 4 and 5, Table 3) by the model's counterfactuals and by real images, and importance (Eq. 6).
 
-    Prints nothing.  The result is the same on every process, for any batch size.
+    For every intervention there is a verdict, whether the model's images can be believed, and an estimate that real images
+    correct (`Effect`).  Prints nothing.  The result is the same on every process, for any batch size.
 
     Args:
         model: makes the counterfactuals, of images of the data it was trained on.
-        classifier: a network, or what `load_network` takes: a run, a file or MODULE:FUNCTION.
+        classifier: a network, or what `load_network` takes: a run, a file or MODULE:FUNCTION; or several, which are compared with
+            the first.
         do: interventions, each as {"Black_Hair": 1, "Pale_Skin": 1} or "Black_Hair=1,Pale_Skin=1".  Only images that do not
             have the values already are counted.
         among: cohorts, in the same way; the bias among these images alone is measured too.
-        explain: binary attributes to rank by importance: "all", their names, or none.
-        explain_count: they are ranked on so many images, from the first.
+        subgroups: attributes ("all": all) in each of whose values the bias is measured, corrected for looking at many.
+        curves: continuous attributes that are set to several values: "thickness", or "thickness=1,2,3".
+        hold: attributes that keep their values although an intervention would change them: its direct effect, not the total one.
+        adjust: columns of the data beside the model's attributes to adjust for; you say that no intervention causes them.
+        pairs: how many true counterfactuals of the data to use (data that knows or can make them), or a table of before and
+            after pictures (`read_pairs`).
+        strengths: other strengths of the interventions, e.g. 0.5 and 1.5, at which the bias is measured on the first images.
+        explain: attributes to rank by importance: "all", their names, or none.
+        explain_count: rank them on the first so many images.
+        local: numbers of images to explain one by one, below `explain_count`.
         keep_residual: add what the reconstruction lost to every counterfactual; the base image is then the image itself.
-        predictor: a `Predictor`, or its run: in how many counterfactuals does it see what was asked for?
-        resize, mean, std, layout, output, positive: what the classifier takes and returns; see `ExternalClassifier`.
+        models: further models of the same data: estimates are pooled, and their disagreement widens the interval (Rubin's rule).
+        predictor: reads what was drawn: a `Predictor`, its run, "train" (one is trained on the model's data and kept beside the
+            model, unless the model was calibrated) or None.
+        resize, mean, std, layout, output, positive: what the classifier takes and returns; see `ExternalClassifier`.  Several
+            positive classes are audited one by one.
         threshold: the answer is yes above this probability.
         label: what yes means; by default what a run of cfgen was trained to answer.  Where the data has a target or an
             attribute of that name, the classifier's accuracy is measured.
@@ -95,22 +127,25 @@ def audit(
         processes: where to compute, and with how many processes; by default here, on the model's device.
         progress: show a progress bar on stderr.
     """
-    given = {name: plain(value) for name, value in locals().items() if name not in ("model", "processes", "progress")}
+    given = {name: plain(value) for name, value in locals().items() if name not in NOT_OPTIONS}
     started = time.time()
     check_numbers(threshold=threshold, seed=seed, count=count, batch_size=batch_size, explain_count=explain_count)
     schema = model.schema
     cohorts = parse_cohorts(schema, among)
+    curve_do = parse_curves(schema, curves)
+    asked = parse_interventions(schema, do, optional=bool(curve_do))
     plan = Plan(
-        parse_interventions(schema, do),
+        asked | {text: values for points in curve_do.values() for text, values in points.items()},
         parse_explained(schema, explain),
         explain_count,
         seed,
         batch_size,
         keep_residual,
+        parse_held(model.scm.graph, hold, asked),
+        parse_strengths(strengths),
+        {name: list(points) for name, points in curve_do.items()},
     )
-    network = classifier if isinstance(classifier, nn.Module) else load_network(classifier, trusted)
-    external = ExternalClassifier(network, resize, mean, std, layout, output, positive)
-    loaded_predictor = fitting_predictor(predictor, model.module, plan)
+    others = fitting_models(model, models)
     data = read_data(model, split)
     images = Images(
         x=data.images(split)[:count],
@@ -118,75 +153,82 @@ def audit(
         split=split,
         truth=data if isinstance(data, KnowsTruth) else None,
     )
+    extra = {name: column[:count] for name, column in parse_adjusted(data, split, adjust).items()}
+    groups = subgroups_of(schema, images.columns, subgroups)
     everyone = torch.ones(len(images.x), dtype=torch.bool)
     members = {EVERYONE: everyone} | {text: cohort(images.columns, values) for text, values in cohorts.items()}
     check_intervention_work(schema, images.columns, plan, members)
-    name = None if isinstance(classifier, nn.Module) else classifier
-    label, answers = question(data, split, name, label, positive)
-    device = model.schema.low.device if processes is None else processes.device
-    external.to(device).check(as_unit_float(images.x[:CHECKED]).to(device))
+    answering = respondents(
+        classifier, positive, data, split, label=label, trusted=trusted, resize=resize, mean=mean, std=std,
+        layout=layout, output=output,
+    )  # fmt: skip
+    device = schema.low.device if processes is None else processes.device
+    check_on(as_unit_float(images.x[:CHECKED]), answering, device)
+    images, outside_pairs = choose_pairs(images, data, model, plan, pairs)
+    reader = judge_of(predictor, model, data, plan, processes, progress)
+    lines = list(ranking_lines(schema, images.columns, plan.explain, plan.explain_count))
+    classifiers = {one.name: one.classifier for one in answering}
+    work = (1 + len(others)) * len(images.x)
     with contextlib.ExitStack() as stack:
         shown = progress and (processes is None or processes.first)
-        advance = stack.enter_context(progress_bar("auditing", len(images.x))) if shown else lambda images: None
-        scores = compute_scores(
-            model.module, external, images, plan, predictor=loaded_predictor, processes=processes, advance=advance
+        advance = stack.enter_context(progress_bar("auditing", work)) if shown else lambda images: None
+        tables = compute_scores(
+            model.module, classifiers, images, plan, lines=lines, predictor=reader.predictor, processes=processes,
+            advance=advance,
         )  # fmt: skip
-    labels = None if answers is None else answers[:count]
-    number = 1 if processes is None else processes.count
+        further = [
+            compute_scores(one.module, classifiers, images, plan, processes=processes, advance=advance)
+            for one in others
+        ]
+    setting = Setting(
+        schema,
+        model.scm.graph,
+        images.columns,
+        plan,
+        members | {group.name: group.members for group in groups},
+        {text: set(values) for text, values in cohorts.items()} | {group.name: {group.attribute} for group in groups},
+        threshold,
+        extra,
+        reader.calibrated,
+        outside_answers(model.module, classifiers, outside_pairs, plan, threshold),
+    )
+    found = effects(setting, {name: [table, *(more[name] for more in further)] for name, table in tables.items()})
+    audited = []
+    for one in answering:
+        mine = {(among, change): effect for (name, among, change), effect in found.items() if name == one.name}
+        scores = tables[one.name]
+        result = findings(
+            scores, plan, members, threshold, labels=labels_of(one, images), lines=lines, effects=mine
+        )  # fmt: skip
+        rows = subgroup_rows(groups, {key: effect for key, effect in mine.items() if key[0] not in members})
+        examples = flip_examples(model.module, images, plan, scores, threshold)
+        audited.append(Audited(one.name, one.label, result, scores, rows, examples))
     facts = {
         "options": {"model": plain(model.source), **given},
         "seed": seed,
         "data": {"split": split, "images": len(images.x), "sha256": data_fingerprint(images.x, images.columns)},
         "model": {"sha256": fingerprint(model.source, model.module), "graph": model.scm.graph.edges},
-        "classifier": {"sha256": fingerprint(name, external)},
-        "predictor": None
-        if loaded_predictor is None
-        else {"sha256": predictor_fingerprint(predictor, loaded_predictor)},
+        "models": [{"source": plain(one.source), "sha256": fingerprint(one.source, one.module)} for one in others],
+        "classifiers": [
+            {"name": one.name, "sha256": fingerprint(one.given, one.classifier)} for one in answering
+        ],
+        "predictor": reader.facts,
+        "assumed": assumptions(extra, reader),
         "versions": versions(),
         "git_commit": git_commit(),
-        "device": f"{number} x {device.type}",
+        "device": f"{1 if processes is None else processes.count} x {device.type}",
         "model_scores": model_scores(model),
-    }
+    }  # fmt: skip
     return AuditResult(
-        findings=findings(scores, images.columns, plan, members, threshold, labels=labels),
+        audited=audited,
+        contrasts=contrasts(audited),
         plan=plan,
-        scores=scores,
-        label=label,
+        lines=lines,
+        local={number: images.x[number] for number in parse_local(local, len(images.x), plan)},
         threshold=threshold,
-        flips=flip_examples(model, images, plan, scores, threshold),
         graph=model.scm.graph,
         facts=facts | {"seconds": round(time.time() - started, 1)},
     )
-
-
-def plain(value: Any) -> Any:
-    """Options as values of JSON; an object stands as the name of its class."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case Path():
-            return str(value)
-        case Mapping():
-            return {str(key): plain(one) for key, one in value.items()}
-        case list() | tuple():
-            return [plain(one) for one in value]
-        case _:
-            return type(value).__name__
-
-
-def read_data(model: TrainedModel, split: str) -> ImageData:
-    """The data that the model was trained on, read."""
-    if split not in ("test", "val"):
-        raise UserError(f"expected test or val, not {split!r}", argument="split")
-    if model.source is None:
-        raise UserError(
-            "this model was not loaded from a run or a folder, so its data is not known; load it with cfgen.load",
-            argument="model",
-        )
-    data = run_data(model.source)
-    data.prepare_data()
-    data.setup("test")
-    return data
 
 
 def cohort(columns: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
@@ -194,26 +236,16 @@ def cohort(columns: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tenso
     return torch.stack([columns[name] == value.cpu() for name, value in values.items()]).all(dim=0)
 
 
-def flip_examples(model: TrainedModel, images: Images, plan: Plan, scores: Scores, threshold: float) -> dict[str, Flip]:
-    """Some images of each intervention and direction, by the names of their figures; as they were counted."""
-    examples = {}
-    for name in plan.do:
-        for way, rows in flips(scores, name, threshold, EXAMPLES, plan.seed).items():
-            if len(rows):
-                triple = example_images(model.module, images, plan, name, rows)
-                examples[flip_name(way, name)] = Flip(triple, scores["base"][rows], scores[do_column(name)][rows])
-    return examples
+def labels_of(one: Respondent, images: Images) -> Tensor | None:
+    return None if one.labels is None else one.labels[: len(images.x)]
 
 
-def model_scores(model: TrainedModel) -> dict[str, Any]:
-    """What `cfgen evaluate` measured of the model, where it was run."""
-    try:
-        return json.loads((model.folder / "metrics.json").read_text()) if model.folder is not None else {}
-    except (OSError, ValueError):
-        return {}
-
-
-def predictor_fingerprint(given: object, predictor: ReadsAttributes) -> str | None:
-    """Of its file or weights; an object without weights has none."""
-    name = given if isinstance(given, (str, Path)) else None
-    return fingerprint(name, predictor) if isinstance(predictor, nn.Module) else None
+def assumptions(extra: Mapping[str, Tensor], judge: Judge) -> list[str]:
+    """What was taken for granted without having been asked for in words."""
+    found = [f"no intervention causes {name}, which is adjusted for" for name in extra]
+    match (judge.facts or {}).get("source"):
+        case "calibration":
+            found.append("how strongly attributes are drawn is taken from the model's calibration")
+        case "trained on the spot":
+            found.append("how strongly attributes are drawn is read by a predictor trained for this audit")
+    return found

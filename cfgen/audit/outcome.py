@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from cfgen.audit import quality
-from cfgen.audit.figures import attribute_ranking, fairness_scatter, flipped_answers
+from cfgen.audit.explained import Line
+from cfgen.audit.figures import audit_figures
 from cfgen.audit.plan import Plan, Scores
-from cfgen.audit.report import Report, report_html
-from cfgen.audit.results import BiasRow, Findings, Importance
-from cfgen.audit.run import Triple, do_column
-from cfgen.audit.transformations import AFFINE
+from cfgen.audit.report import report_html, report_markdown
+from cfgen.audit.results import BiasRow, Findings, Importance, local_scores
+from cfgen.audit.shown import Flip
+from cfgen.audit.subgroups import SubgroupRow
+from cfgen.effects import Estimate, difference
 from cfgen.errors import UserError
 from cfgen.reporting.files import png, table, write_files
 from cfgen.scm.graph import CausalGraph
@@ -27,37 +29,93 @@ from cfgen.scm.graph import CausalGraph
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AuditResult", "Flip"]
-
-SHOWN = 4  # attributes on either side of the ranking, as in Fig. 7
+__all__ = ["AuditResult", "Audited", "Contrast", "contrasts"]
 
 
-class Flip(NamedTuple):
-    """Some images whose answer an intervention flips, with p of the base images and of the counterfactuals."""
+@dataclass(frozen=True)
+class Audited:
+    """What was found about one classifier: `label` is what its yes means, `scores` its answers, one row an image.
 
-    images: Triple
-    before: Tensor
-    after: Tensor
+    `flips` are example images by the names of their figures.
+    """
+
+    name: str
+    label: str
+    findings: Findings
+    scores: Scores = field(repr=False)
+    subgroups: list[SubgroupRow]
+    flips: Mapping[str, Flip] = field(repr=False)
+
+    @property
+    def accuracy(self) -> float | None:
+        """How often its answer for the image itself is the data's own label; None where there is none."""
+        return None if math.isnan(self.findings.accuracy) else self.findings.accuracy
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The bias of one classifier minus that of another on the same images; `corrected` by real images, or by the model alone."""
+
+    among: str
+    change: str
+    classifier: str
+    against: str
+    estimate: Estimate
+    corrected: bool
+
+    def record(self) -> dict[str, Any]:
+        low, high = self.estimate.interval
+        plain = {name: getattr(self, name) for name in ("among", "change", "classifier", "against")}
+        return {**plain, "difference": self.estimate.value, "low": low, "high": high, "corrected": self.corrected}
+
+
+def contrasts(audited: Sequence[Audited]) -> list[Contrast]:
+    """Every further classifier against the first, for each intervention and cohort: paired, so that shared images cancel."""
+    found = []
+    first = {(row.among, row.change): row.effect for row in audited[0].findings.bias}
+    for one in audited[1:]:
+        for row in one.findings.bias:
+            before, after = first[row.among, row.change], row.effect
+            if before is None or after is None:
+                continue
+            corrected = before.combined is not None and after.combined is not None
+            pair = (after.headline, before.headline) if corrected else (after.generator, before.generator)
+            estimate = difference(*pair)
+            found.append(Contrast(row.among, row.change, one.name, audited[0].name, estimate, corrected))
+    return found
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """A classifier's bias and what it depends on, with all that it takes to judge and to repeat the audit.
+    """Classifiers' bias and what it depends on, with all that it takes to judge and to repeat the audit.
 
-    `scores` is the table of the classifier's answers, one row an image.  `facts` are the options, versions and fingerprints
-    that the audit is reproduced from; `command` is the command line, where it was one.  `flips` are example images by the names
-    of their figures.
+    `facts` are the options, versions and fingerprints that the audit is reproduced from; `command` is the command line, where it
+    was one.  `bias`, `importance`, `accuracy` and so on are the first classifier's.
     """
 
-    findings: Findings
+    audited: list[Audited]
+    contrasts: list[Contrast]
     plan: Plan
-    scores: Scores = field(repr=False)
-    label: str
+    lines: Sequence[Line] = field(repr=False)
+    local: Mapping[int, Tensor] = field(repr=False)
     threshold: float
-    facts: Mapping[str, Any] = field(repr=False)
     graph: CausalGraph = field(repr=False)
-    flips: Mapping[str, Flip] = field(repr=False)
+    facts: Mapping[str, Any] = field(repr=False)
     command: str | None = None
+
+    @property
+    def findings(self) -> Findings:
+        return self.audited[0].findings
+
+    @property
+    def scores(self) -> Scores:
+        """The table of the first classifier's answers."""
+        return self.audited[0].scores
+
+    @property
+    def label(self) -> str:
+        """What the first classifier's yes means."""
+        return self.audited[0].label
 
     @property
     def bias(self) -> list[BiasRow]:
@@ -76,60 +134,138 @@ class AuditResult:
 
     @property
     def accuracy(self) -> float | None:
-        """How often the classifier's answer for the image itself is the data's own label; None where there is none."""
-        return None if math.isnan(self.findings.accuracy) else self.findings.accuracy
+        return self.audited[0].accuracy
 
     @property
     def warnings(self) -> list[str]:
         """What has to be known before the numbers are believed."""
-        return quality.warnings(self.findings, self.plan)
+        several = len(self.audited) > 1
+        return [
+            f"{one.name}: {text}" if several else text
+            for one in self.audited
+            for text in quality.warnings(one.findings, self.plan)
+        ]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every intervention's verdict is that real images and model agree."""
+        rows = [row for one in self.audited for row in one.findings.bias]
+        return all(row.effect.verdict.good for row in rows if row.effect is not None)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """Fig. 6 of interventions and of transformations, Fig. 7, images whose answer flips, and the causal graph."""
-        names = list(self.plan.do)
-        titles = [f"do({name})".replace(",", ",\n") for name in names]
-        scatter = [("fairness_do", [do_column(name) for name in names], titles)]
-        scatter += [("fairness_affine", list(AFFINE), list(AFFINE))]
-        figures = {
-            name: fairness_scatter(self.scores, columns, titles, self.threshold, self.label)
-            for name, columns, titles in scatter
-        }
-        if self.importance:
-            figures["attribute_ranking"] = attribute_ranking(self.importance, SHOWN, self.label)
-        figures |= {name: flipped_answers(*flip) for name, flip in self.flips.items()}
-        return figures | {"causal_graph": self.graph.draw()}
+        """The estimates with their intervals, Fig. 6, Fig. 7, curves, images whose answer flips, and the causal graph."""
+        return audit_figures(self)
 
     @cached_property
-    def _pictures(self) -> dict[str, bytes]:
+    def pictures(self) -> dict[str, bytes]:
+        """The figures as PNG files."""
         return {name: png(figure) for name, figure in self.figures.items()}
+
+    def records(self) -> dict[str, list[dict[str, Any]]]:
+        """The tables, as lists of rows: bias, importance, subgroups, contrasts, local explanations and doses; those that are
+        empty are left out."""
+        tables = {
+            "bias": [{"classifier": one.name, **row.record()} for one in self.audited for row in one.findings.bias],
+            "importance": [
+                {"classifier": one.name, **asdict(line)} for one in self.audited for line in one.findings.importance
+            ],
+            "subgroups": [{"classifier": one.name, **row.record()} for one in self.audited for row in one.subgroups],
+            "contrasts": [contrast.record() for contrast in self.contrasts],
+            "local": list(self._local_records()),
+            "dose": [
+                {"classifier": one.name, "among": row.among, "change": row.change, **asdict(point)}
+                for one in self.audited
+                for row in one.findings.bias
+                if row.dose is not None
+                for point in row.dose.points
+            ],
+        }
+        return {name: rows for name, rows in tables.items() if rows}
+
+    def _local_records(self) -> Iterator[dict[str, Any]]:
+        for one in self.audited:
+            for number in self.local:
+                for name, score in local_scores(one.scores, self.lines, number).items():
+                    p = one.scores["base"][number].item()
+                    yield {"classifier": one.name, "image": number, "p": p, "attribute": name, "score": score}
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """All tables by name, as `records` has them."""
+        import pandas as pd
+
+        return {name: pd.DataFrame(rows) for name, rows in self.records().items()}
 
     def to_frame(self) -> pd.DataFrame:
         """The bias table, as bias.csv has it."""
-        import pandas as pd
-
-        return pd.DataFrame([row.record() for row in self.bias])
+        return self.frames()["bias"]
 
     def to_dict(self) -> dict[str, Any]:
-        """Facts, label and figures of the model's error as plain values, as audit.json has them."""
+        """Verdicts, estimates, facts and the model's error as plain values, as audit.json has them."""
         numbers = {"label": self.label, "accuracy": self.accuracy, "model_error": self.model_error}
-        return {"command": self.command, **self.facts, **numbers, "warnings": self.warnings}
+        found = [
+            {
+                "classifier": one.name,
+                "label": one.label,
+                "accuracy": one.accuracy,
+                "model_error": one.findings.model_error,
+                "interventions": [
+                    {
+                        "among": row.among,
+                        "do": row.change,
+                        **row.effect.to_dict(),
+                        "dose": None if row.dose is None else row.dose.to_dict(),
+                        "truth": None if row.truth is None else row.truth["bias"],
+                        "truth_inside": row.truth_within,
+                    }
+                    for row in one.findings.bias
+                    if row.effect is not None
+                ],
+            }
+            for one in self.audited
+        ]
+        tables = {name: rows for name, rows in self.records().items() if name in ("subgroups", "contrasts", "local")}
+        return without_nan(
+            {"command": self.command, "trusted": self.trusted, **numbers, "classifiers_audited": found, **tables}
+            | {**self.facts, "warnings": self.warnings}
+        )
 
     def report_html(self) -> str:
         """The report: one page with figures and tables that opens without anything else."""
-        shown = (self.findings, self.plan, self.facts, self.label, self.threshold, self._pictures, self.command)
-        return report_html(Report(*shown))
+        return report_html(self)
+
+    def report_markdown(self) -> str:
+        """The report as Markdown, with the figures beside it."""
+        return report_markdown(self)
 
     def save(self, folder: str | Path) -> Path:
-        """Writes tables, figures, audit.json and, last, report.html into a folder that is new or empty."""
+        """Writes tables, figures, audit.json, report.md and, last, report.html into a folder that is new or empty."""
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UserError(f"{folder} exists already; choose a new folder", argument="folder")
-        importance = {"importance.csv": table([asdict(one) for one in self.importance])} if self.importance else {}
-        contents: dict[str, bytes | str] = {f"{name}.png": picture for name, picture in self._pictures.items()}
-        contents |= importance
-        contents["bias.csv"] = table([row.record() for row in self.bias])
+        contents: dict[str, bytes | str] = {f"{name}.png": picture for name, picture in self.pictures.items()}
+        contents |= {f"{name}.csv": table(rows) for name, rows in self.records().items()}
         contents["audit.json"] = json.dumps(self.to_dict(), indent=1, default=str)
+        contents["report.md"] = self.report_markdown()
         contents["report.html"] = self.report_html()
         write_files(folder, contents)
         return folder
+
+
+def without_nan(value: Any) -> Any:
+    """Plain values in which a number that is none is None, as JSON has it.
+
+    >>> without_nan({"a": [math.nan, 1.0]})
+    {'a': [None, 1.0]}
+    """
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {key: without_nan(one) for key, one in value.items()}
+        case list() | tuple():
+            return [without_nan(one) for one in value]
+        case Tensor() if value.ndim == 0:
+            return without_nan(value.item())
+        case _:
+            return value

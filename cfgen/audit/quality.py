@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from cfgen.audit.plan import Plan
 from cfgen.audit.results import EVERYONE, BiasRow, Findings
 from cfgen.reporting.numbers import share
 
-__all__ = ["quality_rows", "warnings"]
+__all__ = ["quality_rows", "warnings", "warnings_of_all"]
 
 FLIPPED = 0.05  # of the answers; as many as the paper calls a significant bias
 OVERALL = ("mse_x", "mae_z", "composition", "fid")  # shown from files of scores that do not describe themselves
@@ -20,6 +19,15 @@ def warnings(findings: Findings, plan: Plan) -> list[str]:
     """What has to be known before the numbers are believed, in sentences."""
     texts = (flipped_by_the_model(findings, plan), one_direction_only(findings), worse_than_untouched(findings))
     return [text for text in texts if text]
+
+
+def warnings_of_all(found: Mapping[str, Findings], plan: Plan) -> list[str]:
+    """Of several classifiers, by name: what all of them share is said once, and the rest says of whom it is."""
+    by_text: dict[str, list[str]] = {}
+    for name, one in found.items():
+        for text in warnings(one, plan):
+            by_text.setdefault(text, []).append(name)
+    return [text if len(names) == len(found) else f"{', '.join(names)}: {text}" for text, names in by_text.items()]
 
 
 def flipped_by_the_model(findings: Findings, plan: Plan) -> str:
@@ -83,17 +91,23 @@ def quality_rows(findings: Findings, plan: Plan, scores: Mapping[str, Any], pred
             distance = f"{levels(row.error)} (unchanged image: {levels(row.untouched)})"
             rows.append((f"do({row.change}): distance to the ground truth, grey levels of 255", distance))
         if predictor:
-            rows.append((f"do({row.change}): recognised by the predictor", recognised(row)))
+            rows.append(
+                (f"do({row.change}): strength of what is drawn, real images that have it being 100 %", recognised(row))
+            )
     if not predictor:
-        rows.append(("counterfactuals recognised by a predictor", "not measured: no predictor was given"))
+        rows.append(("strength of what is drawn", "not measured: no predictor was asked"))
     attributes = {name for do in plan.do.values() for name in do}
     return rows + [(f"{name} (cfgen evaluate)", f"{value:.4g}") for name, value in scores_of(scores, attributes)]
 
 
 def recognised(row: BiasRow) -> str:
-    if math.isnan(row.seen):
+    """How strongly the model draws what an intervention asks for, by the predictor."""
+    drawn = None if row.effect is None else row.effect.strength
+    if drawn is None:
         return "not measured: the predictor does not know these attributes"
-    return f"{share(row.seen)} (real images that have it: {share(row.seen_floor)})"
+    if not drawn.judged:
+        return "not known: the predictor cannot tell it in real images either"
+    return f"{share(drawn.value)} (95 % confidence interval {share(drawn.low)} to {share(drawn.high)})"
 
 
 def interventions(findings: Findings) -> list[BiasRow]:

@@ -1,178 +1,221 @@
-"""An audit as one HTML page: what it shows is put together here, as plain text and numbers; how it looks is the template's."""
+"""An audit's report as one HTML page and as Markdown: what they show is put together here, how it looks is the templates'."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cfgen.audit import report_details as details
+from cfgen.audit import report_figures as figures
+from cfgen.audit import report_tables as tables
+from cfgen.audit.forest import Answered, Badge, Group, Scale, Strip, badge, groups, scale_of, strip
 from cfgen.audit.label import ANY
-from cfgen.audit.plan import Plan
-from cfgen.audit.quality import quality_rows, warnings
-from cfgen.audit.results import EVERYONE, BiasRow, Findings
-from cfgen.audit.text import Sentence, cohort_title, finding
-from cfgen.reporting.numbers import share, signed
-from cfgen.reporting.pages import PagePicture, page, page_picture
+from cfgen.audit.methods import assumptions, methods
+from cfgen.audit.quality import warnings_of_all
+from cfgen.audit.report_figures import ReportFigure
+from cfgen.audit.report_words import READING, words
+from cfgen.audit.results import EVERYONE
+from cfgen.audit.text import (
+    Sentence,
+    capitalized,
+    do_title,
+    finding,
+    joined,
+    kind,
+    marked,
+    next_steps,
+    points,
+    short_names,
+)
+from cfgen.audit.verdict import VERDICTS
+from cfgen.reporting.numbers import count_of, share
+from cfgen.reporting.pages import PagePicture, markdown_page, page, page_picture
 
-__all__ = ["Report", "flip_name", "report_html"]
+if TYPE_CHECKING:
+    from cfgen.audit.outcome import AuditResult
 
+__all__ = ["report_html", "report_markdown"]
 
-@dataclass(frozen=True)
-class Report:
-    """All that the page is made of; `pictures` are PNG files by the names of their figures."""
-
-    findings: Findings
-    plan: Plan
-    facts: Mapping[str, Any]
-    label: str
-    threshold: float
-    pictures: Mapping[str, bytes]
-    command: str | None = None
-
-    def picture(self, name: str, description: str) -> PagePicture | None:
-        return page_picture(self.pictures[name], description) if name in self.pictures else None
-
-
-class Row(NamedTuple):
-    """A line of a table."""
-
-    name: str
-    cells: Sequence[str]
-    classes: str = ""
+NOT_SHOWN = ("command", "model_scores")  # of the facts: shown elsewhere on the page
 
 
-class Cohort(NamedTuple):
-    """A cohort's findings, the largest bias first, and its table."""
+class Found(NamedTuple):
+    """What was found about one classifier under one intervention; `classifier` is empty where there is only one."""
+
+    classifier: str
+    badge: Badge
+    sentence: Sentence
+    start: str
+    strip: Strip
+    numbers: str
+    kind: str
+    reason: str
+
+
+class Shown(NamedTuple):
+    """An intervention with its findings."""
+
+    title: str
+    found: list[Found]
+
+
+class Section(NamedTuple):
+    """Interventions that are drawn together: of all images (`everyone`) or a cohort; `short` where they are values of a curve."""
 
     title: str
     everyone: bool
-    sentences: Sequence[Sentence]
-    heads: Sequence[str]
-    rows: Sequence[Row]
+    short: bool
+    figure: ReportFigure | None
+    shown: list[Shown]
 
 
-class Flips(NamedTuple):
-    """Images whose answer an intervention flips in one direction."""
+def report_html(result: AuditResult) -> str:
+    """One page that opens without anything else."""
+    pictures = result.pictures
 
-    title: str
-    picture: PagePicture
+    def picture_of(figure: ReportFigure) -> PagePicture | None:
+        return page_picture(pictures[figure.name], figure.description) if figure.name in pictures else None
 
-
-def flip_name(way: str, intervention: str) -> str:
-    """The name of the figure of answers that an intervention flips to yes (`up`) or to no (`down`).
-
-    >>> flip_name("up", "Black_Hair=1,Pale_Skin=1")
-    'flipped_up_Black_Hair=1+Pale_Skin=1'
-    """
-    safe = "".join(
-        letter if (letter.isascii() and letter.isalnum()) or letter in "_=+.-" else "+" for letter in intervention
-    )
-    return f"flipped_{way}_{safe}"
+    return page("audit.html", picture_of=picture_of, **content(result))
 
 
-def report_html(report: Report) -> str:
-    findings, plan, label = report.findings, report.plan, report.label
-    edges = report.facts["model"]["graph"]
-    effects = "; ".join(f"{cause} causes {effect}" for cause, effect in edges) or "no attribute causes another"
-    scores = report.facts.get("model_scores") or {}
-    repeat = {key: value for key, value in report.facts.items() if key not in ("command", "model_scores")}
-    return page(
-        "audit.html",
-        title="Is the classifier biased" + ("?" if label == ANY else f" about “{label}”?"),
-        label=label,
-        threshold=f"{report.threshold:g}",
-        keep_residual=plan.keep_residual,
-        accuracy="" if math.isnan(findings.accuracy) else share(findings.accuracy),
-        cohorts=[cohort(report, among) for among in dict.fromkeys(row.among for row in findings.bias)],
-        warnings=warnings(findings, plan),
-        predicted=any(not math.isnan(row.seen) for row in findings.bias),
-        truths=findings.truths,
-        scatter=report.picture(
-            "fairness_do", f"Scatter plots of probabilities under each intervention. {rates(findings)}."
+def report_markdown(result: AuditResult) -> str:
+    """The same as Markdown; the figures are the PNG files beside it."""
+    return markdown_page("audit.md", pictures=set(result.pictures), **content(result))
+
+
+def content(result: AuditResult) -> dict[str, Any]:
+    """All that a report shows, as text and numbers."""
+    drawn = groups(result)
+    scale = scale_of(drawn)
+    return {
+        "title": title(result),
+        "asked": asked(result),
+        "summary": summary(drawn),
+        "sections": [section(result, group, scale) for group in drawn],
+        "axis": axis(scale),
+        "zero": scale.place(0),
+        "estimates": estimates_figure(drawn),
+        "truths": truths(drawn),
+        "next_steps": next_steps(result),
+        "warnings": all_warnings(result),
+        "reading": READING,
+        "words": words(result),
+        "flips": figures.flip_figures(result),
+        "local": figures.local_figures(result),
+        "bias_tables": tables.bias_tables(result),
+        "contrast_tables": tables.contrast_tables(result),
+        "subgroup_tables": tables.subgroup_tables(result),
+        "flip_tables": tables.flip_tables(result),
+        "scatters": figures.scatter_figures(result),
+        "transformation_tables": tables.transformation_tables(result),
+        "rankings": figures.ranking_figures(result),
+        "importance_tables": details.importance_tables(result),
+        "dose_tables": details.dose_tables(result),
+        "methods": methods(result),
+        "method_tables": details.method_tables(result),
+        "quality_tables": details.quality_tables(result),
+        "assumptions": assumptions(result),
+        "assumed": list(result.facts.get("assumed") or []),
+        "graph": figures.graph_figure(result),
+        "command": result.command,
+        "facts": json.dumps(
+            {key: value for key, value in result.facts.items() if key not in NOT_SHOWN}, indent=1, default=str
         ),
-        scatter_affine=report.picture("fairness_affine", "The same for a mirrored and a brightened image."),
-        importance=importance_rows(report),
-        explained=f"{max((one.n for one in findings.importance), default=0):,}",
-        ranking=report.picture("attribute_ranking", f"Attributes by importance: {importance_text(findings)}"),
-        flips=flips(report),
-        quality=[
-            Row(name, [value])
-            for name, value in quality_rows(findings, plan, scores, bool(report.facts.get("predictor")))
-        ],
-        effects=effects,
-        graph=report.picture("causal_graph", f"Causal graph: {effects}; every attribute causes the image"),
-        command=report.command,
-        facts=json.dumps(repeat, indent=1, default=str),
-        tables="bias.csv, importance.csv" if findings.importance else "bias.csv",
+        "files": ", ".join(f"{name}.csv" for name in result.records()),
+    }
+
+
+def title(result: AuditResult) -> str:
+    several = len(result.audited) > 1
+    labels = list(dict.fromkeys(one.label for one in result.audited))
+    about = f" about “{labels[0]}”?" if len(labels) == 1 and labels[0] != ANY else "?"
+    return ("Are the classifiers biased" if several else "Is the classifier biased") + about
+
+
+def asked(result: AuditResult) -> list[tuple[str, str]]:
+    """Who was asked what, in a few lines."""
+    options, data = result.facts.get("options") or {}, result.facts.get("data") or {}
+    several = len(result.audited) > 1
+    lines = []
+    for number, one in enumerate(result.audited, start=1):
+        right = (
+            ""
+            if one.accuracy is None
+            else f"; right for {share(one.accuracy)} of the images themselves, by the data's own labels"
+        )
+        text = f"{one.name}: says “{one.label}” where its probability is above {result.threshold:g}{right}"
+        lines.append((f"classifier {number}" if several else "classifier", text))
+    models = [options.get("model"), *(one.get("source") for one in result.facts.get("models") or [])]
+    names = ", ".join(str(name or "a model in memory") for name in models)
+    lines.append(("models" if len(models) > 1 else "model", names))
+    split = f" of the {data['split']} split" if "split" in data else ""
+    lines.append(("images", f"{count_of(result.findings.images, 'image')}{split}"))
+    in_curves = {text for texts in result.plan.curves.values() for text in texts}
+    changes = [joined(text) for text in result.plan.do if text not in in_curves]
+    changes += [f"{name} at each of {len(texts)} values" for name, texts in result.plan.curves.items()]
+    says = "what would they say" if several else "what would it say"
+    lines.append(("question", f"{says} of the same images with {'; with '.join(changes)}?"))
+    return lines
+
+
+def everyone(drawn: Sequence[Group]) -> list[Answered]:
+    return [answered for group in drawn if group.among == EVERYONE for one in group.asked for answered in one.answers]
+
+
+def summary(drawn: Sequence[Group]) -> list[tuple[Badge, str]]:
+    """How many findings have which verdict, among all images."""
+    codes = [answered.effect.verdict.code for answered in everyone(drawn)]
+    return [(badge(code), f"{codes.count(code)} of {len(codes)}") for code in VERDICTS if code in codes]
+
+
+def truths(drawn: Sequence[Group]) -> tuple[int, int] | None:
+    """How many true biases, among all images, lie in the interval of the headline, and how many are known; None if none."""
+    known = [inside for answered in everyone(drawn) if (inside := answered.row.truth_within) is not None]
+    return (sum(known), len(known)) if known else None
+
+
+def all_warnings(result: AuditResult) -> list[str]:
+    names = short_names(result)
+    return warnings_of_all({names[one.name]: one.findings for one in result.audited}, result.plan)
+
+
+def section(result: AuditResult, group: Group, scale: Scale) -> Section:
+    shown = [Shown(do_title(one.change), [found(result, each, scale) for each in one.answers]) for one in group.asked]
+    all_images = group.among == EVERYONE
+    curve = figures.curve_figure(result, group.curve) if group.curve and all_images else None
+    return Section(group.title, all_images, bool(group.curve), curve, shown)
+
+
+def found(result: AuditResult, answered: Answered, scale: Scale) -> Found:
+    one, row, effect = answered
+    sentence = finding(row, one.label)
+    low, high = effect.headline.interval
+    numbers = f"{points(effect.headline.value)} ({points(low)} to {points(high)})"
+    return Found(
+        short_names(result)[one.name] if len(result.audited) > 1 else "",
+        badge(effect.verdict.code),
+        sentence,
+        capitalized(sentence.start),
+        strip(answered, scale),
+        numbers if effect.combined is not None else f"{numbers}, model alone",
+        kind(effect),
+        effect.verdict.reason,
     )
 
 
-def cohort(report: Report, among: str) -> Cohort:
-    rows = [row for row in report.findings.bias if row.among == among and row.n]
-    largest = sorted((row for row in rows if row.do), key=lambda row: -abs(row.values["bias"]))
-    truth_known = any(row.truth for row in rows)
-    predicted = any(not math.isnan(row.seen) for row in rows)
-    heads = [
-        "change",
-        "images",
-        "flip rate",
-        "no → yes",
-        "yes → no",
-        "of flips, to yes",
-        "bias",
-        "95 % confidence interval",
-    ]
-    heads += ["ground truth", "inside the interval"] if truth_known else []
-    heads += ["recognised in counterfactuals", "recognised in real images"] if predicted else []
-    return Cohort(
-        cohort_title(among),
-        among == EVERYONE,
-        [finding(row, report.label) for row in largest],
-        heads,
-        [bias_line(row, truth_known, predicted) for row in rows],
+def axis(scale: Scale) -> list[tuple[float, str]]:
+    """Where on the axis which number stands."""
+    return [(scale.place(tick), "0" if tick == 0 else f"{100 * tick:+.0f}") for tick in scale.ticks]
+
+
+def estimates_figure(drawn: Sequence[Group]) -> ReportFigure:
+    """All estimates, as the page draws them itself."""
+    text = "; ".join(
+        f"{do_title(one.change)} {marked(answered.effect.verdict.code)}"
+        for group in drawn
+        for one in group.asked
+        for answered in one.answers
     )
-
-
-def bias_line(row: BiasRow, truth_known: bool, predicted: bool) -> Row:
-    """A line of Table 3."""
-    v = row.values
-    cells = [f"{row.n:,}", *(share(v[key]) for key in ("flipped", "up", "down", "up_given_flip"))]
-    cells += [signed(v["bias"]), f"{signed(v['bias/low'])} to {signed(v['bias/high'])}"]
-    if truth_known:
-        within = {None: "", True: "yes", False: "no"}[row.truth_within]
-        cells += [signed(row.truth["bias"]) if row.truth else "", within]
-    if predicted:
-        cells += [share(row.seen), share(row.seen_floor)] if row.do else ["", ""]
-    name = f"do({row.change})" if row.do else row.change
-    classes = " ".join((["significant"] if v["significant"] else []) + ([] if row.do else ["baseline"]))
-    return Row(name.replace(",", ", "), cells, classes)
-
-
-def rates(findings: Findings) -> str:
-    rows = [row for row in findings.bias if row.among == EVERYONE]
-    return "; ".join(
-        f"{row.change}: {share(row.values['up'])} to yes, {share(row.values['down'])} to no" for row in rows
-    )
-
-
-def importance_rows(report: Report) -> list[Row]:
-    return [
-        Row(one.attribute, [signed(one.score), f"{signed(one.low)} to {signed(one.high)}", f"{one.n:,}"])
-        for one in report.findings.importance
-    ]
-
-
-def importance_text(findings: Findings) -> str:
-    return ", ".join(f"{one.attribute} {signed(one.score)}" for one in findings.importance)
-
-
-def flips(report: Report) -> list[Flips]:
-    shown = []
-    for name in report.plan.do:
-        for way, direction in (("up", "to yes"), ("down", "to no")):
-            description = f"Images whose answer flips {direction} under do({name}): real, base and counterfactual"
-            if (picture := report.picture(flip_name(way, name), description)) is not None:
-                shown.append(Flips(f"do({name.replace(',', ', ')}): flips {direction}", picture))
-    return shown
+    return ReportFigure("estimates", f"Estimates with their intervals: {text}")

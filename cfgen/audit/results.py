@@ -1,4 +1,4 @@
-"""An audit's findings from its table of scores: bias (Eq. 4 and 5, Table 3), importance (Eq. 6) and the model's own error."""
+"""An audit's findings from a table of scores: bias (Eq. 4 and 5, Table 3), importance (Eq. 6) and the model's own error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cfgen.audit.dose import Dose, dose_curve
+from cfgen.audit.effect import Effect
+from cfgen.audit.explained import Line
 from cfgen.audit.plan import Plan, Scores
 from cfgen.audit.transformations import AFFINE
 from cfgen.metrics import CounterfactualBias, CounterfactualImportance
 
-__all__ = ["EVERYONE", "BiasRow", "Findings", "Importance", "findings", "flips", "importances"]
+__all__ = ["EVERYONE", "BiasRow", "Findings", "Importance", "findings", "flips", "importances", "local_scores"]
 
 EVERYONE = "everyone"
 
@@ -25,8 +28,8 @@ class BiasRow:
 
     `values` is what `CounterfactualBias` computes.  `truth` is the same from the real images and their true counterfactuals,
     where the ground truth is known; `error` and `untouched` then say how far the counterfactuals, and the images left as they
-    were, are from it (mean absolute difference, 0 to 1).  `seen` is the share of the counterfactuals in which a predictor sees
-    what was asked for, and `seen_floor` that of the real images that have it; NaN where no predictor can say.
+    were, are from it (mean absolute difference, 0 to 1).  `effect` is what real images and the model say together; a
+    transformation has none.  `dose` is the bias at other strengths, where it was asked for.
     """
 
     among: str
@@ -38,8 +41,8 @@ class BiasRow:
     truth: dict[str, float] | None = None
     error: float = math.nan
     untouched: float = math.nan
-    seen: float = math.nan
-    seen_floor: float = math.nan
+    effect: Effect | None = None
+    dose: Dose | None = None
 
     @property
     def n(self) -> int:
@@ -47,35 +50,42 @@ class BiasRow:
 
     @property
     def truth_within(self) -> bool | None:
-        """Whether the true bias lies in the estimate's confidence interval; None where one of the two is not known."""
+        """Whether the true bias lies in the confidence interval of the headline; None where one of the two is not known."""
         if self.truth is None or not self.n:
             return None
-        return self.values["bias/low"] <= self.truth["bias"] <= self.values["bias/high"]
+        if self.effect is None:
+            return self.values["bias/low"] <= self.truth["bias"] <= self.values["bias/high"]
+        return self.effect.headline.holds(self.truth["bias"])
 
     def record(self) -> dict[str, Any]:
         """The line as bias.csv has it."""
         plain: dict[str, Any] = {"among": self.among, "change": self.change, "kind": "do" if self.do else "affine"}
         plain |= {"n": self.n} | {key: value for key, value in self.values.items() if key not in ("n", "significant")}
-        plain |= {"significant": bool(self.values["significant"])}
         plain |= {"base_positive": self.base_positive, "mean_change": self.mean_change}
+        if self.effect is not None:
+            plain |= self.effect.record()
         if self.truth is not None:
             plain |= {"true_bias": self.truth["bias"], "true_bias_in_interval": self.truth_within}
             plain |= {"error_to_truth": self.error, "untouched_to_truth": self.untouched}
-        if not math.isnan(self.seen):
-            plain |= {"seen_as_asked": self.seen, "seen_in_real_images": self.seen_floor}
+        if self.effect is not None and self.effect.strength is not None:
+            plain |= {"seen_as_asked": self.effect.strength.seen, "seen_in_real_images": self.effect.strength.seen_real}
         return plain
 
 
 @dataclass(frozen=True)
 class Importance:
     """Mean of Eq. 6 over images: how much more probable the attribute makes the positive answer, with its 95 % confidence
-    interval."""
+    interval.
+
+    `attribute` may be a value, as "label=7"; `meaning` says what more of it is.
+    """
 
     attribute: str
     score: float
     low: float
     high: float
     n: int
+    meaning: str = "present"
 
 
 @dataclass(frozen=True)
@@ -102,25 +112,26 @@ class Findings:
 
 def findings(
     scores: Scores,
-    columns: Mapping[str, Tensor],
     plan: Plan,
     cohorts: Mapping[str, Tensor],
     threshold: float = 0.5,
     resamples: int = 2000,
     labels: Tensor | None = None,
+    lines: Sequence[Line] = (),
+    effects: Mapping[tuple[str, str], Effect] | None = None,
 ) -> Findings:
     """`cohorts` are named masks over the images; an answer is yes where the probability is above `threshold`.
 
-    `labels` are the data's own answers, where it has them.  A table without the columns of `AFFINE` or `mse` has no rows for
-    these, and no such error.
+    `labels` are the data's own answers, where it has them, `lines` the ranking's and `effects` those by cohort and intervention.
+    A table without the columns of `AFFINE` or `mse` has no rows for these, and no such error.
     """
     changes = [name for name in AFFINE if name in scores.names] + list(plan.do)
     bias = [
-        bias_row(scores, change, plan, among, members, threshold, resamples)
+        bias_row(scores, change, plan, among, members, threshold, resamples, (effects or {}).get((among, change)))
         for among, members in cohorts.items()
         for change in changes
     ]
-    ranked = sorted(importances(scores, columns, plan.explain), key=lambda i: -i.score)
+    ranked = sorted(importances(scores, lines), key=lambda i: -i.score)
     real, base = scores["real"], scores["base"]
     own = scores["own"] if "own" in scores.names else base  # the reconstruction, whatever is added to it
     model_error = {
@@ -135,7 +146,14 @@ def findings(
 
 
 def bias_row(
-    scores: Scores, change: str, plan: Plan, among: str, members: Tensor, threshold: float, resamples: int
+    scores: Scores,
+    change: str,
+    plan: Plan,
+    among: str,
+    members: Tensor,
+    threshold: float,
+    resamples: int,
+    effect: Effect | None = None,
 ) -> BiasRow:
     column = change if change in AFFINE else f"do/{change}"
     counted = members & ~scores[column].isnan()
@@ -151,9 +169,8 @@ def bias_row(
     if f"true/{change}" in scores.names:
         extra["truth"] = compare(scores["real"][counted], scores[f"true/{change}"][counted], 0)
         extra |= {kind: scores[f"{kind}/{change}"][counted].mean().item() for kind in ("error", "untouched")}
-    if f"seen/{change}" in scores.names:
-        extra["seen"] = scores[f"seen/{change}"][members].nanmean().item()
-        extra["seen_floor"] = scores[f"floor/{change}"][members].nanmean().item()
+    if change in plan.do and plan.strengths:
+        extra["dose"] = dose_curve(scores, change, plan, members, threshold, effect)
     return BiasRow(
         among=among,
         change=change,
@@ -161,21 +178,41 @@ def bias_row(
         values=compare(base, other, resamples),
         base_positive=(base > threshold).float().mean().item(),
         mean_change=(other - base).mean().item(),
+        effect=effect,
         **extra,
     )
 
 
-def importances(scores: Scores, columns: Mapping[str, Tensor], names: Sequence[str]) -> list[Importance]:
-    """Of each attribute, from the columns `base` and `flip/ATTRIBUTE`; `columns` are the images' own values."""
-    metric = CounterfactualImportance(names, sync_on_compute=False)  # as above
-    for name in names:
-        counted = ~scores[f"flip/{name}"].isnan()
-        metric.update(name, scores["base"][counted], scores[f"flip/{name}"][counted], columns[name][counted])
-    values = {key: value.item() for key, value in metric.compute().items()} if names else {}
+def importances(scores: Scores, lines: Sequence[Line]) -> list[Importance]:
+    """Of each line, from the columns `base` and `flip/LINE`."""
+    metric = CounterfactualImportance([line.name for line in lines], sync_on_compute=False)  # as above
+    for line in lines:
+        counted = ~scores[f"flip/{line.name}"].isnan()
+        before, after = scores["base"][counted], scores[f"flip/{line.name}"][counted]
+        metric.update(line.name, before, after, (~line.more[counted]).long())
+    values = {key: value.item() for key, value in metric.compute().items()} if lines else {}
     return [
-        Importance(name, values[name], values[f"{name}/low"], values[f"{name}/high"], int(values[f"{name}/n"]))
-        for name in names
+        Importance(
+            line.name,
+            values[line.name],
+            values[f"{line.name}/low"],
+            values[f"{line.name}/high"],
+            int(values[f"{line.name}/n"]),
+            line.meaning,
+        )
+        for line in lines
     ]
+
+
+def local_scores(scores: Scores, lines: Sequence[Line], row: int) -> dict[str, float]:
+    """Eq. 6 of one image, by line; the strongest first.  Lines that were not asked of the image are left out."""
+    found = {}
+    for line in lines:
+        p = scores[f"flip/{line.name}"][row]
+        if not p.isnan():
+            change = (p - scores["base"][row]).item()
+            found[line.name] = change if line.more[row] else -change
+    return dict(sorted(found.items(), key=lambda pair: -abs(pair[1])))
 
 
 def flips(scores: Scores, change: str, threshold: float, count: int, seed: int) -> dict[str, Tensor]:

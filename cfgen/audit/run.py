@@ -1,37 +1,47 @@
-"""An audit's computing: a classifier's answers for images, their base images and counterfactuals (Eq. 3 and 1), as one table."""
+"""An audit's computing: classifiers' answers for images, their base images and counterfactuals (Eq. 3 and 1), as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from cfgen.attributes import Continuous, Schema
-from cfgen.audit.plan import Plan, Scores
+from cfgen.attributes import Schema
+from cfgen.audit.asking import asked_already, do_column, intervention_asked, interventions_asked
+from cfgen.audit.explained import Line
+from cfgen.audit.plan import Plan, Scores, held
+from cfgen.audit.reading import matches, readable, target_value
 from cfgen.audit.transformations import AFFINE
 from cfgen.audit.truth import true_images
 from cfgen.contracts import KnowsTruth, ReadsAttributes
-from cfgen.counterfactual import Asked, Swept, as_unit_float, asked_of, sweep
+from cfgen.counterfactual import Swept, as_unit_float, spread, sweep
 from cfgen.processes import Processes
 from lightning_modules import ImageMechanismModule, ResidualKept
 
-__all__ = ["Images", "Triple", "compute_scores", "do_column", "example_images", "interventions_asked", "readable"]
+__all__ = ["Images", "Triple", "audited_mechanism", "compute_scores", "example_images"]
+
+READ = 500  # images that a predictor looks at: how strongly an attribute is drawn is then known to a few points
+TruePairs = Callable[[Tensor, str, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Images:
     """The images to audit, (N, C, H, W) as bytes, their attributes in real units, and the split they are the first N of.
 
-    `truth` is the data where it knows the true counterfactuals.
+    `truth` is the data where it knows the true counterfactuals.  `pairs` are the images whose true counterfactual is used, by
+    intervention, and `true_pairs` makes them, of (rows, intervention, a_c).
     """
 
     x: Tensor
     columns: Mapping[str, Tensor]
     split: str
     truth: KnowsTruth | None = None
+    pairs: Mapping[str, Tensor] = field(default_factory=dict)
+    true_pairs: TruePairs | None = None
 
 
 class Triple(NamedTuple):
@@ -44,195 +54,206 @@ class Triple(NamedTuple):
 
 def compute_scores(
     mechanism: ImageMechanismModule,
-    classifier: nn.Module,
+    classifiers: Mapping[str, nn.Module],
     images: Images,
     plan: Plan,
     *,
+    lines: Sequence[Line] = (),
     predictor: ReadsAttributes | None = None,
     processes: Processes | None = None,
     advance: Callable[[int], None] = lambda images: None,
-) -> Scores:
-    """The table of answers, the same on every process; `classifier` gives p(positive class | image).
+) -> dict[str, Scores]:
+    """A table of answers for each classifier, the same on every process; a classifier gives p(positive class | image).
 
-    Each image is abducted once and each counterfactual decoded once.  Memory is bounded by a batch of images: what grows with
-    their number is a row of the table each.  Classifier and predictor are moved to the mechanism's device, and all three to
-    that of `processes` where it is given.
+    Each image is abducted once and each counterfactual decoded once, for all classifiers.  Memory is bounded by a batch of
+    images: what grows with their number is a row of the tables each.  Classifiers and predictor are moved to the mechanism's
+    device, and all to that of `processes` where it is given.
     """
     device = mechanism.scm.schema.low.device
     if processes is not None:
         processes.launch()
         device = processes.device
     mechanism = audited_mechanism(mechanism, plan).to(device)
-    for module in (classifier, predictor):
+    for module in (*classifiers.values(), predictor):
         if isinstance(module, nn.Module):
             module.to(device)
-    names = column_names(mechanism.scm.schema, plan, predictor, images.truth is not None)
-    values = torch.zeros(len(images.x), len(names))
     batches = sweep(
         mechanism,
         images.x,
         images.columns,
-        interventions_asked(mechanism, images.columns, plan),
+        interventions_asked(mechanism, images.columns, plan, lines),
         seed=plan.seed,
         batch_size=plan.batch_size,
         share=processes.share if processes is not None else (0, 1),
         advance=advance,
     )
+    names = column_names(mechanism.scm.schema, plan, lines, predictor, images)
+    values = torch.zeros(len(classifiers), len(images.x), len(names))
     for batch in batches:
-        answers = answer_batch(batch, classifier, images, plan, predictor)
-        values[batch.rows] = torch.stack([answers[name].to("cpu", torch.float32) for name in names], dim=1)
+        answers = BatchAnswers(batch, classifiers, images, plan, lines, predictor)
+        answers.fill()
+        for number, own in enumerate(answers.own.values()):
+            columns = answers.shared | own
+            values[number, batch.rows] = torch.stack([columns[name].to("cpu", torch.float32) for name in names], dim=1)
     # other processes' rows are 0 here, and 0 + value is that value to the bit
-    return Scores(names, values if processes is None else processes.sum(values))
+    whole = values if processes is None else processes.sum(values)
+    return {name: Scores(names, table) for name, table in zip(classifiers, whole, strict=True)}
+
+
+def column_names(
+    schema: Schema, plan: Plan, lines: Sequence[Line], predictor: ReadsAttributes | None, images: Images
+) -> list[str]:
+    """The columns of a table, the same on every process."""
+    names = ["real", "base", "mse", *AFFINE, *map(do_column, plan.do)]
+    names += ["own"] if plan.keep_residual else []
+    names += [f"flip/{line.name}" for line in lines]
+    names += [f"dose/{name}/{strength:g}" for name in plan.do for strength in plan.strengths]
+    for name in readable(schema, predictor, plan):
+        names += [f"seen/{name}", f"read/{name}", *(f"seen/{name}/{strength:g}" for strength in plan.strengths)]
+    if images.truth is not None:
+        names += [f"{kind}/{name}" for name in plan.do for kind in ("true", "error", "untouched")]
+    return names + [f"pair/{name}" for name in plan.do if name in images.pairs]
 
 
 def audited_mechanism(mechanism: ImageMechanismModule, plan: Plan) -> ImageMechanismModule:
     return ResidualKept(mechanism) if plan.keep_residual else mechanism
 
 
-def do_column(name: str) -> str:
-    """The table's column of an intervention, which also is its name in the sweep."""
-    return f"do/{name}"
+class BatchAnswers:
+    """All columns of a batch: those of images alone (`shared`), and each classifier's own."""
 
+    def __init__(
+        self,
+        batch: Swept,
+        classifiers: Mapping[str, nn.Module],
+        images: Images,
+        plan: Plan,
+        lines: Sequence[Line],
+        predictor: ReadsAttributes | None,
+    ) -> None:
+        self.batch, self.classifiers, self.images, self.plan = batch, classifiers, images, plan
+        self.lines, self.predictor = lines, predictor
+        self.shared: dict[str, Tensor] = {}
+        self.own: dict[str, dict[str, Tensor]] = {name: {} for name in classifiers}
 
-def column_names(schema: Schema, plan: Plan, predictor: ReadsAttributes | None, truth_known: bool) -> list[str]:
-    names = ["real", "base", "mse", *AFFINE, *map(do_column, plan.do)]
-    names += ["own"] if plan.keep_residual else []
-    names += [f"flip/{name}" for name in plan.explain]
-    names += [f"{kind}/{name}" for name in readable(schema, predictor, plan) for kind in ("seen", "floor")]
-    names += [f"{kind}/{name}" for name in plan.do for kind in ("true", "error", "untouched")] if truth_known else []
-    return names
+    def ask(self, column: str, x: Tensor, of: Tensor | None = None) -> None:
+        """Every classifier's answers for images, at the places of a mask where it is given; there may be no image."""
+        for name, classifier in self.classifiers.items():
+            p = classifier(x) if len(x) else x.new_empty(0)
+            self.own[name][column] = p if of is None else spread(p, of)
 
+    @torch.inference_mode()
+    def fill(self) -> None:
+        batch, x_r = self.batch, self.batch.x_r
+        self.ask("real", batch.x)
+        if x_r is batch.x:
+            for columns in self.own.values():
+                columns["base"] = columns["real"]
+        else:
+            self.ask("base", x_r)
+        own = batch.own_x_r if self.plan.keep_residual else x_r
+        self.shared["mse"] = (batch.x - own).square().mean((1, 2, 3))
+        if self.plan.keep_residual:
+            self.ask("own", own)
+        for name, transform in AFFINE.items():
+            self.ask(name, transform(x_r))
+        for name in self.plan.do:
+            self.fill_intervention(name)
+        for line in self.lines:
+            self.fill_line(line)
 
-@torch.inference_mode()
-def interventions_asked(mechanism: ImageMechanismModule, columns: Mapping[str, Tensor], plan: Plan) -> dict[str, Asked]:
-    """`do/NAME` of the images that it changes, and `flip/ATTRIBUTE` of those that are explained and that no `do/NAME` asks the
-    very same of."""
-    asked = {
-        do_column(name): asked_of(mechanism, columns, do, plan.seed, changed_only=True) for name, do in plan.do.items()
-    }
-    for name in plan.explain:
-        own = columns[name]
-        of = torch.arange(len(own)) < plan.explain_count
-        for label in interventions_on(plan, name):
-            of &= ~asked[do_column(label)].of
-        a_c = asked_of(mechanism, columns, {name: 1 - own}, plan.seed).a_c
-        asked[f"flip/{name}"] = Asked(a_c[: plan.explain_count].clone(), of)  # nothing is asked of later rows
-    return asked
+    def fill_intervention(self, name: str) -> None:
+        batch, column = self.batch, do_column(name)
+        of = batch.of(column)
+        x_c = batch.decode(batch.a_c(column), of)  # not kept: nothing else looks at them
+        self.ask(column, x_c, of)
+        self.compare_with_truth(name, x_c, of)
+        self.fill_pairs(name, of)
+        if name in self.readable:
+            looked_at = batch.rows < READ
+            self.shared[f"seen/{name}"] = self.read(name, x_c, of, looked_at)
+            self.shared[f"read/{name}"] = spread(self.seen(name, self.read_real), looked_at)
+        for strength in self.plan.strengths:
+            dose = f"dose/{name}/{strength:g}"
+            at = batch.of(dose)
+            x_s = batch.decode(batch.a_c(dose), at)
+            self.ask(dose, x_s, at)
+            if name in self.readable:
+                self.shared[f"seen/{name}/{strength:g}"] = self.read(name, x_s, at, batch.rows < READ)
 
+    @cached_property
+    def readable(self) -> dict[str, dict[str, float]]:
+        return readable(self.batch.mechanism.scm.schema, self.predictor, self.plan)
 
-def interventions_on(plan: Plan, attribute: str) -> list[str]:
-    """The plan's interventions on that attribute alone: for an image that they change, they ask for the other value."""
-    return [label for label, do in plan.do.items() if list(do) == [attribute]]
+    @cached_property
+    def read_real(self) -> Mapping[str, Tensor]:
+        assert self.predictor is not None
+        x = self.batch.x[(self.batch.rows < READ).to(self.batch.x.device)]
+        return self.predictor.read(x) if len(x) else {name: x.new_empty(0) for name in self.predictor.schema.names}
 
+    def read(self, name: str, x: Tensor, of: Tensor, looked_at: Tensor) -> Tensor:
+        """What the predictor reads in images `x` of the rows `of`, as far as they are looked at."""
+        assert self.predictor is not None
+        x = x[looked_at[of].to(x.device)]
+        return spread(self.seen(name, self.predictor.read(x)) if len(x) else x.new_empty(0), of & looked_at)
 
-@torch.inference_mode()
-def answer_batch(
-    batch: Swept, classifier: nn.Module, images: Images, plan: Plan, predictor: ReadsAttributes | None
-) -> dict[str, Tensor]:
-    """All columns of the table for these images."""
-    real, x_r = classifier(batch.x), batch.x_r
-    answers = {"real": real, "base": real if x_r is batch.x else classifier(x_r)}
-    own = batch.own_x_r if plan.keep_residual else x_r
-    answers["mse"] = (batch.x - own).square().mean((1, 2, 3))
-    if plan.keep_residual:
-        answers["own"] = classifier(own)
-    answers |= {name: classifier(transform(x_r)) for name, transform in AFFINE.items()}
-    predictions = readable(batch.mechanism.scm.schema, predictor, plan)
-    if predictor is not None:
-        answers |= floors(batch, predictor.read(batch.x), predictions, images.columns)
-    for name, do in plan.do.items():
-        column = do_column(name)
-        x_c = decode_once(batch, column)
-        answers[column] = batch.spread(column, ask(classifier, x_c))
-        if images.truth is not None:
-            distances = compare_with_truth(batch, classifier, images.truth, images.split, name, do, x_c)
-            answers |= {f"{kind}/{name}": batch.spread(column, values) for kind, values in distances.items()}
-        if predictor is not None and name in predictions:
-            seen = matches(predictor.read(x_c), predictions[name]) if len(x_c) else x_c.new_empty(0)
-            answers[f"seen/{name}"] = batch.spread(column, seen)
-    return answers | {f"flip/{name}": flip(batch, classifier, plan, name, answers) for name in plan.explain}
+    def seen(self, name: str, read: Mapping[str, Tensor]) -> Tensor:
+        """Whether the predictor reads what is asked for; of one continuous attribute, the value it reads."""
+        alone = target_value(self.batch.mechanism.scm.schema, self.plan.do[name])
+        return read[alone[0]] if alone is not None else matches(read, self.readable[name])
 
+    def compare_with_truth(self, name: str, x_c: Tensor, of: Tensor) -> None:
+        """Answers for the true counterfactual images, and how far x_c and x are from these."""
+        if self.images.truth is None:
+            return
+        batch, schema = self.batch, self.batch.mechanism.scm.schema
+        x_true, x = batch.x[:0], batch.x[of.to(batch.x.device)]
+        if of.any():
+            kept = held(self.plan, self.batch.mechanism.scm.graph, self.plan.do[name])
+            own = {key: self.images.columns[key][batch.rows[of]] for key in kept}
+            truth = true_images(
+                self.images.truth, schema, self.images.split, batch.rows[of], {**self.plan.do[name], **own}
+            )
+            x_true = as_unit_float(truth).to(batch.x.device)
+        self.ask(f"true/{name}", x_true, of)
+        for kind, images in (("error", x_c), ("untouched", x)):
+            self.shared[f"{kind}/{name}"] = spread((images - x_true).abs().mean((1, 2, 3)), of)
 
-def decode_once(batch: Swept, column: str) -> Tensor:
-    """The counterfactuals of a question, which the batch does not keep: nothing else looks at them."""
-    return batch.decode(batch.a_c(column), batch.of(column))
+    def fill_pairs(self, name: str, of: Tensor) -> None:
+        """Answers for the true counterfactuals of the images that are used as pairs."""
+        if name not in self.images.pairs:
+            return
+        chosen = self.images.pairs[name][self.batch.rows] & of
+        if self.images.truth is not None:  # they are drawn already
+            for columns in self.own.values():
+                columns[f"pair/{name}"] = columns[f"true/{name}"].masked_fill(
+                    ~chosen.to(self.batch.x.device), torch.nan
+                )
+            return
+        x_true = self.batch.x[:0]
+        if chosen.any():
+            assert self.images.true_pairs is not None
+            rows, a_c = self.batch.rows[chosen], self.batch.asked[do_column(name)].a_c
+            made = self.images.true_pairs(rows, name, a_c[rows.to(a_c.device)])
+            x_true = as_unit_float(made).to(self.batch.x.device)
+        self.ask(f"pair/{name}", x_true, chosen)
 
-
-def ask(classifier: nn.Module, images: Tensor) -> Tensor:
-    """The classifier's answers; there may be no image to ask about."""
-    return classifier(images) if len(images) else images.new_empty(0)
-
-
-def flip(batch: Swept, classifier: nn.Module, plan: Plan, name: str, answers: Mapping[str, Tensor]) -> Tensor:
-    """p under do(name = the other value).  Where an intervention of the plan is just that, its answer is taken."""
-    column = f"flip/{name}"
-    values = batch.spread(column, ask(classifier, decode_once(batch, column)))
-    explained = (batch.rows < plan.explain_count).to(values.device)
-    for label in interventions_on(plan, name):
-        values = torch.where(values.isnan() & explained, answers[do_column(label)], values)
-    return values
-
-
-def compare_with_truth(
-    batch: Swept, classifier: nn.Module, data: KnowsTruth, split: str, name: str, do: Mapping[str, Any], x_c: Tensor
-) -> dict[str, Tensor]:
-    """The classifier's answers for the true counterfactual images, and how far x_c and x are from these."""
-    of = batch.of(do_column(name))
-    if not of.any():
-        return dict.fromkeys(("true", "error", "untouched"), x_c.new_empty(0))
-    truth = true_images(data, batch.mechanism.scm.schema, split, batch.rows[of], do)
-    x_true, x = as_unit_float(truth).to(batch.x.device), batch.x[of.to(batch.x.device)]
-    return {
-        "true": classifier(x_true),
-        "error": (x_c - x_true).abs().mean((1, 2, 3)),
-        "untouched": (x - x_true).abs().mean((1, 2, 3)),
-    }
-
-
-def readable(schema: Schema, predictor: ReadsAttributes | None, plan: Plan) -> dict[str, dict[str, float]]:
-    """The values that a predictor should see under each intervention that it can judge.
-
-    Continuous attributes are left out, for they are seen more or less.  The predictor has to know the others as the same thing.
-    """
-    values: dict[str, dict[str, float]] = {}
-    if predictor is None:
-        return values
-    for text, do in plan.do.items():
-        names = [name for name in do if not isinstance(schema[name], Continuous)]
-        if names and all(schema[name] == predictor.schema.attributes.get(name) for name in names):
-            wanted = schema.check_do(do)
-            values[text] = {name: wanted[name].item() for name in names}
-    return values
-
-
-def matches(columns: Mapping[str, Tensor], values: Mapping[str, float]) -> Tensor:
-    """Which rows have all these values.
-
-    >>> matches({"Young": torch.tensor([1.0, 0.0]), "Bangs": torch.tensor([1.0, 1.0])}, {"Young": 1, "Bangs": 1})
-    tensor([ True, False])
-    """
-    return torch.stack([columns[name].round() == value for name, value in values.items()]).all(dim=0)
-
-
-def floors(
-    batch: Swept,
-    read: Mapping[str, Tensor],
-    predictions: Mapping[str, Mapping[str, float]],
-    columns: Mapping[str, Tensor],
-) -> dict[str, Tensor]:
-    """Whether the predictor sees it in real images that have it: where it does not, the model is not to blame."""
-    answers = {}
-    for name, values in predictions.items():
-        has = matches({k: columns[k][batch.rows] for k in values}, values).to(batch.x.device)
-        answers[f"floor/{name}"] = matches(read, values).float().masked_fill(~has, torch.nan)
-    return answers
+    def fill_line(self, line: Line) -> None:
+        """p under a line of the ranking.  Where an intervention of the plan is just that, its answer is taken."""
+        batch, column = self.batch, f"flip/{line.name}"
+        of = batch.of(column)
+        self.ask(column, batch.decode(batch.a_c(column), of), of)
+        for label, same in asked_already(self.plan, batch.mechanism, line).items():
+            here = same[batch.rows].to(batch.x.device)
+            for columns in self.own.values():
+                columns[column] = torch.where(here, columns[do_column(label)], columns[column])
 
 
 def example_images(mechanism: ImageMechanismModule, images: Images, plan: Plan, name: str, rows: Tensor) -> Triple:
-    """The images of some rows under an intervention: those that `compute_scores` put to the classifier."""
+    """The images of some rows under an intervention: those that `compute_scores` put to the classifiers."""
     mechanism = audited_mechanism(mechanism, plan)
     with torch.inference_mode():
-        asked = {name: asked_of(mechanism, images.columns, plan.do[name], plan.seed)}
+        asked = {name: intervention_asked(mechanism, images.columns, plan, name, changed_only=False)}
     batches = sweep(
         mechanism, images.x, images.columns, asked, seed=plan.seed, batch_size=plan.batch_size, only=rows
     )  # fmt: skip

@@ -1,50 +1,139 @@
-"""The sentences of an audit's findings."""
+"""The sentences of an audit's findings: the verdict first, then the number."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from cfgen.audit.effect import Effect
 from cfgen.audit.results import EVERYONE, BiasRow
-from cfgen.reporting.numbers import share
+from cfgen.effects import Estimate
 
-__all__ = ["Sentence", "cohort_title", "finding"]
+if TYPE_CHECKING:
+    from cfgen.audit.outcome import AuditResult
+
+__all__ = [
+    "ALONE",
+    "MARKS",
+    "SHORT",
+    "Sentence",
+    "capitalized",
+    "cohort_title",
+    "do_title",
+    "finding",
+    "how_often",
+    "interval",
+    "kind",
+    "marked",
+    "next_steps",
+    "points",
+    "short_names",
+    "significance",
+]
+
+ALONE = "the model's word alone"
+MARKS = {"agrees": "✓", "weak": "!", "not_drawn": "✕", "overlap": "?", "disagree": "≠"}  # told apart without colour
+SHORT = {
+    "agrees": "agrees",
+    "weak": "drawn too weakly",
+    "not_drawn": "not drawn",
+    "overlap": "not enough overlap",
+    "disagree": "disagrees",
+}
+SIGNIFICANT = {"5%": "beyond 5 points", "0": "not zero", "no": "neither"}
+BEYOND = {
+    "5%": "The whole interval lies beyond 5 points.",
+    "0": "The interval excludes zero, but not a bias of less than 5 points.",
+    "no": "The interval includes zero: there may be no difference.",
+}
 
 
 class Sentence(NamedTuple):
-    """A finding in words, with the part that is emphasised."""
+    """A finding in words: its verdict, and what it says, with the part that is emphasised."""
 
+    verdict: str
     start: str
     emphasis: str
     rest: str
 
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.start}{self.emphasis}{self.rest}"
+
 
 def finding(row: BiasRow, label: str) -> Sentence:
-    """One sentence or two for those who read nothing else."""
-    start = f"With {joined(row.change)}, the classifier "
-    if row.values["flipped"] == 0:
-        most = share(row.values["flipped/high"])
+    """One sentence or two for those who read nothing else, of an intervention that was judged."""
+    effect = row.effect
+    assert effect is not None, "a transformation is not judged"
+    change, says = joined(row.change), f"says “{label}”"
+    verdict = capitalized(effect.verdict.words)
+    number = how_often(effect.headline.value)
+    span = f"[95 % confidence interval {interval(effect.headline)}]"
+    which = f" ({kind(effect)})"
+    if effect.combined is None:
         return Sentence(
-            start,
-            "gives the same answer",
-            f" for all {row.n:,} images [95 % confidence interval: fewer than {most} flip].",
+            verdict,
+            f"with {change}, by {ALONE}, the classifier ",
+            f"{says} {number}",
+            f" {span}{which}. This interval knows of the choice of images, not of the model's error.",
         )
-    low, high = (f"{100 * row.values[key]:+.1f}" for key in ("bias/low", "bias/high"))
-    unsure = " The interval includes no difference." if row.values["bias/low"] <= 0 <= row.values["bias/high"] else ""
-    rate, to_yes = share(row.values["flipped"]), share(row.values["up_given_flip"])
-    interval = f" [95 % confidence interval: {low} to {high}].{unsure}"
-    rest = f"{interval} {rate} of {row.n:,} answers flip, {to_yes} of these from no to yes."
-    return Sentence(start, f"says “{label}” {how_often(row.values['bias'])}", rest)
+    rest = f" {span}{which}. {BEYOND[effect.significant]}"
+    if not effect.verdict.good:
+        rest += f" By {ALONE} it would be {how_often(effect.generator.value)}."
+    return Sentence(verdict, f"with {change}, the classifier ", f"{says} {number}", rest)
 
 
 def how_often(bias: float) -> str:
     """A bias in words.
 
-    >>> how_often(-0.02)
-    '2.0 points less often'
+    >>> how_often(-0.02), how_often(0.0001)
+    ('2.0 points less often', 'as often as before')
     """
-    if bias == 0:
+    if abs(bias) < 0.0005:
         return "as often as before"
     return f"{100 * abs(bias):.1f} points {'more' if bias > 0 else 'less'} often"
+
+
+def interval(estimate: Estimate) -> str:
+    """The ends of an interval in points, in words where they lie on different sides.
+
+    >>> import numpy as np
+    >>> interval(Estimate(-0.12, np.array([-0.1, 0.1] * 50), 100)), interval(Estimate(0.01, np.array([-0.1, 0.1] * 50), 100))
+    ('10.0 to 14.0', '1.0 less to 3.0 more')
+    """
+    low, high = (100 * end for end in estimate.interval)
+    if low < 0 < high:
+        return f"{-low:.1f} less to {high:.1f} more"
+    near, far = sorted((abs(low), abs(high)))
+    return f"{near:.1f} to {far:.1f}"
+
+
+def points(value: float) -> str:
+    """A difference of shares in points, with its sign.
+
+    >>> points(0.2614), points(-0.00001)
+    ('+26.1', '0.0')
+    """
+    text = f"{100 * value:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text
+
+
+def kind(effect: Effect) -> str:
+    """Which effect a number is."""
+    return f"direct effect, {' and '.join(effect.held)} held" if effect.held else "total effect"
+
+
+def significance(effect: Effect) -> str:
+    """In which sense an estimate is significant: beyond 5 points, not zero, or neither."""
+    text = SIGNIFICANT[effect.significant]
+    return text if effect.combined is not None else f"{text}, model alone"
+
+
+def marked(code: str) -> str:
+    """A verdict's mark and short words.
+
+    >>> marked("agrees")
+    '✓ agrees'
+    """
+    return f"{MARKS[code]} {SHORT[code]}"
 
 
 def cohort_title(among: str) -> str:
@@ -56,5 +145,48 @@ def cohort_title(among: str) -> str:
     return "All images" if among == EVERYONE else f"Only images with {joined(among)}"
 
 
+def do_title(change: str) -> str:
+    """An intervention as tables and figures have it.
+
+    >>> do_title("Black_Hair=1,Pale_Skin=1")
+    'do(Black_Hair=1, Pale_Skin=1)'
+    """
+    return f"do({change.replace(',', ', ')})"
+
+
 def joined(assignments: str) -> str:
     return " and ".join(assignments.split(","))
+
+
+def capitalized(text: str) -> str:
+    """With a capital at the start.
+
+    >>> capitalized("with Bangs=1")
+    'With Bangs=1'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def next_steps(result: AuditResult) -> list[str]:
+    """What to do about each bad verdict, once for all interventions with the same advice."""
+    names = short_names(result)
+    advised: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for one in result.audited:
+        for row in one.findings.bias:
+            if row.effect is not None and row.effect.verdict.advice:
+                verdict = row.effect.verdict
+                where = "" if row.among == EVERYONE else f" among {row.among}"
+                asked = advised.setdefault((verdict.words, verdict.advice), {})
+                asked.setdefault(f"{do_title(row.change)}{where}", []).append(names[one.name])
+    steps = []
+    for (words, advice), asked in advised.items():
+        # what holds for all classifiers needs no names
+        texts = [text if len(who) == len(names) else f"{text} ({', '.join(who)})" for text, who in asked.items()]
+        steps.append(f"{', '.join(texts)}: {words}. {advice}")
+    return steps
+
+
+def short_names(result: AuditResult) -> dict[str, str]:
+    """What classifiers are called in tables and figures: the last part of a path, where that tells them apart."""
+    ends = {one.name: one.name.replace("\\", "/").rstrip("/").rpartition("/")[2] for one in result.audited}
+    return ends if len(set(ends.values())) == len(ends) else {name: name for name in ends}

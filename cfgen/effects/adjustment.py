@@ -49,11 +49,13 @@ def adjustment_for(
     # paths that are effects begin with an edge out of what is set; what is still open without these edges is not an effect
     fixed = set(changed) | (set(hold) & effects)
     open_paths = nx.DiGraph((cause, effect) for cause, effect in graph.edges if cause not in fixed or effect in fixed)
-    open_paths.add_nodes_from(graph.names)
+    open_paths.add_nodes_from([*graph.names, IMAGE])
     open_paths.add_edges_from((name, IMAGE) for name in graph.names if name not in fixed)
     if not nx.is_d_separator(open_paths, fixed, {IMAGE}, set(names) - fixed):
         between = sorted(name for name in effects - fixed if graph.descendants([name]) & fixed)
-        return Adjustment(names, f"{', '.join(between)} follows from the intervention and causes another attribute of it")
+        return Adjustment(
+            names, f"{', '.join(between)} follows from the intervention and causes another attribute of it"
+        )
     return Adjustment(names)
 
 

@@ -26,8 +26,8 @@ class Estimate:
     """A number with a confidence interval.
 
     `influence` has one value an image, mean 0; `elsewhere` is variance from images that are not among them.  `effective` is the
-    number of images that carry the estimate, the degrees of freedom of its interval.  `slack` widens the interval where answers do
-    not vary at all, so that their spread says nothing: it is what so many equal answers leave possible.
+    number of images that carry the estimate, the degrees of freedom of its interval.  `slack` widens the interval where answers
+    do not vary at all, so that their spread says nothing: it is what so many equal answers leave possible.
 
     >>> mean = Estimate(0.5, np.array([-0.5, 0.5] * 50), effective=100)
     >>> round(mean.se, 3), [round(end, 3) for end in mean.interval]
@@ -52,20 +52,28 @@ class Estimate:
     @property
     def half(self) -> float:
         """Half the width of the interval."""
+        return self.half_at(CONFIDENCE)
+
+    def half_at(self, confidence: float) -> float:
         freedom = max(self.effective - 1, 1)
-        return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * self.se + self.slack
+        return float(stats.t.ppf((1 + confidence) / 2, freedom)) * self.se + self.slack
 
     @property
     def low(self) -> float:
-        return max(self.value - self.half, -1.0)
+        return self.interval[0]
 
     @property
     def high(self) -> float:
-        return min(self.value + self.half, 1.0)
+        return self.interval[1]
 
     @property
     def interval(self) -> tuple[float, float]:
-        return self.low, self.high
+        return self.interval_at(CONFIDENCE)
+
+    def interval_at(self, confidence: float) -> tuple[float, float]:
+        """At another confidence; a difference of shares lies between -1 and 1."""
+        half = self.half_at(confidence)
+        return max(self.value - half, -1.0), min(self.value + half, 1.0)
 
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -95,6 +103,9 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 def combine(estimates: Sequence[Estimate]) -> Estimate:
     """The weighted mean of unbiased estimates of one quantity whose variance is smallest; no weight is negative.
 
+    Its interval is no wider than that of the first: where fewer images or their equal answers would make it so, the other is left
+    out.
+
     >>> good, poor = Estimate(0.2, np.array([0.1, -0.1]), 2), Estimate(0.4, np.array([1.0, 1.0]), 2)
     >>> combine([good, poor]).se <= good.se
     True
@@ -107,13 +118,14 @@ def combine(estimates: Sequence[Estimate]) -> Estimate:
         towards = best.influence @ apart / n**2 + best.elsewhere
         weight = float(np.clip(towards / spread, 0, 1)) if spread > 0 else 0.0
         keep = 1 - weight
-        best = Estimate(
+        mixed = Estimate(
             keep * best.value + weight * other.value,
             keep * best.influence + weight * other.influence,
             keep * best.effective + weight * other.effective,
             keep**2 * best.elsewhere + weight**2 * other.elsewhere,
             keep * best.slack + weight * other.slack,
         )
+        best = min(best, mixed, key=lambda estimate: estimate.half)
     return best
 
 
@@ -121,11 +133,14 @@ def subtract_controls(values: Array, controls: Array) -> Array:
     """The coefficients with which controls of mean 0, (n, k), leave the smallest spread in `values - controls @ coefficients`."""
     if not controls.size:
         return np.zeros(controls.shape[1])
-    return np.linalg.lstsq(controls, values, rcond=1e-10)[0]
+    return np.asarray(np.linalg.lstsq(controls, values, rcond=1e-10)[0], dtype=np.float64)
 
 
 def pool_models(estimates: Sequence[Estimate]) -> Estimate:
     """Rubin's rule: the mean over several models, whose disagreement (1 + 1/M) B is added to the mean variance.
+
+    Few models that disagree say little of how far models may disagree, so the degrees of freedom are fewer, too (Barnard and
+    Rubin, 1999).
 
     >>> one, other = (Estimate(v, np.array([0.1, -0.1]), 2) for v in (0.1, 0.3))
     >>> round(pool_models([one, other]).variance - one.variance, 4)  # (1 + 1/2) * 0.02
@@ -139,10 +154,13 @@ def pool_models(estimates: Sequence[Estimate]) -> Estimate:
     within = float(np.mean([estimate.variance for estimate in estimates]))
     influence = np.mean([estimate.influence for estimate in estimates], axis=0)
     own = float(influence @ influence) / len(influence) ** 2
+    freedom = max(float(np.mean([estimate.effective for estimate in estimates])) - 1, 1)
+    if between > 0:
+        freedom = 1 / (1 / freedom + 1 / ((number - 1) * (1 + within / between) ** 2))
     return Estimate(
         float(values.mean()),
         influence,
-        float(np.mean([estimate.effective for estimate in estimates])),
+        1 + freedom,
         max(within - own, 0.0) + between,
         max(estimate.slack for estimate in estimates),
     )

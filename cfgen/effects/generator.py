@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cfgen.effects.estimate import CONFIDENCE, Array, Estimate, subtract_controls
@@ -45,13 +47,10 @@ def by_pairs(answers: Array, generated: Array | None, truth: Array, changed: Mas
     left = influence - controls @ coefficients
     left[known] /= 1 - leverage(np.stack([prediction[known] for prediction in predictions], axis=1))
     gap = true[known] - answers[known]
-    return Estimate(
-        float(value - shifts @ coefficients),
-        left,
-        max(n_known - len(predictions), 1),
-        elsewhere=one_more_flip(n_known),
-        slack=equal_answers(n_known) if not gap.any() else 0.0,
+    found = Estimate(
+        float(value - shifts @ coefficients), left, max(n_known - len(predictions), 1), elsewhere=one_more_flip(n_known)
     )
+    return found if gap.any() else no_flip_seen(found, n_known)
 
 
 def by_outside_pairs(
@@ -69,13 +68,13 @@ def by_outside_pairs(
     spread = covariance[1, 1] / n + own.variance
     weight = float(np.clip(covariance[0, 1] / n / spread, 0, 1)) if spread > 0 else 0.0
     left = effect - weight * said
-    return Estimate(
+    found = Estimate(
         float(left.mean() + weight * own.value),
         weight * own.influence,
         n,
         elsewhere=float(left.var(ddof=1) / n) + one_more_flip(n),
-        slack=equal_answers(n) if not effect.any() else 0.0,
     )
+    return found if effect.any() else no_flip_seen(found, n)
 
 
 def leverage(columns: Array) -> Array:
@@ -88,10 +87,15 @@ def leverage(columns: Array) -> Array:
 def one_more_flip(n: int) -> float:
     """The variance that one more flip than was seen adds to a mean over n pairs (after Agresti and Coull).
 
-    Few pairs show few flips, and by chance fewer yet: the spread they show is then too small just where the value is, too, so that a
-    combination would trust such pairs most.
+    Few pairs show few flips, and by chance fewer yet: the spread they show is then too small just where the value is, too, so
+    that a combination would trust such pairs most.
     """
     return 1 / n**2
+
+
+def no_flip_seen(estimate: Estimate, n: int) -> Estimate:
+    """Its interval at least as wide as what n pairs without a flip leave possible."""
+    return replace(estimate, slack=max(equal_answers(n) - estimate.half, 0.0))
 
 
 def equal_answers(n: float) -> float:

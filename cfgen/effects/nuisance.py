@@ -39,7 +39,7 @@ def ridge(design: Array, targets: Array, penalty: float = PENALTY, shrink_interc
     """Coefficients (columns, outputs) of least squares with a penalty on all columns but the first."""
     weights = np.full(design.shape[1], penalty)
     weights[0] = penalty if shrink_intercept else 1e-9
-    return np.linalg.solve(design.T @ design + np.diag(weights), design.T @ targets)
+    return np.asarray(np.linalg.solve(design.T @ design + np.diag(weights), design.T @ targets), dtype=np.float64)
 
 
 def logistic(design: Array, outcome: Array, penalty: float = PENALTY) -> Array:

@@ -1,12 +1,12 @@
 """What real images alone say of an intervention: those that have the attribute, weighted to be like those that do not.
 
-Eq. 5 is, by Appendix C, E[f(X_do)] - E[f(X)] over the images that the intervention changes (S).  With W, the attributes that it does
-not cause, and images of equal W comparable,
+Eq. 5 is, by Appendix C, E[f(X_do)] - E[f(X)] over the images that the intervention changes (S).  With W, the attributes that it
+does not cause, and images of equal W comparable,
 
     E[f(X_do) | S] = E[ E[f(X) | T = t, W] | S ],
 
-and every term on the right is seen in real images.  The estimator is augmented inverse-probability weighting (AIPW), cross-fitted:
-right if either the outcome model m(W) = E[f | T = t, W] or the propensity e(W) = P(T = t | W) is.
+and every term on the right is seen in real images.  The estimator is augmented inverse-probability weighting (AIPW),
+cross-fitted: right if either the outcome model m(W) = E[f | T = t, W] or the propensity e(W) = P(T = t | W) is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from cfgen.effects.nuisance import Mask, folds, logistic, predict_logistic, ridg
 __all__ = ["ENOUGH", "Exposure", "RealImages"]
 
 ENOUGH = 50  # effective images with the attribute; fewer are refused
+STRANGERS = 0.1  # of the images that are changed, so many at most may be unlike all that have the attribute
 LEAST = 0.05  # a propensity below this share of its mean is raised to it: one image would stand for too many
 GENERATOR_PENALTY = 10.0  # a generator's prediction is corrected by as many coefficients, with ten images' resistance
 
@@ -89,15 +90,37 @@ class RealImages:
         near = self.exposure.near
         return float((self.propensity[near] < LEAST * share).mean()) if near.any() else 0.0
 
+    @property
+    def strangers(self) -> float:
+        """The share of the changed images that hardly any image that has it is like: for them, models only extrapolate."""
+        changed = self.exposure.changed
+        few = self.propensity < LEAST * self.exposure.near.mean()
+        return float(few[changed].mean()) if changed.any() else 0.0
+
+    @cached_property
+    def reading(self) -> tuple[Array, Array]:
+        """How what is left of the answers is read off at the values asked for: a line over the distance from them, (n, 1 + k),
+        and the matrix that turns n values into its coefficients by weighted least squares; the first row has the sum 1.
+
+        For binary and categorical attributes it is the weighted mean.  Of the images within a window of a continuous value more
+        lie on one side than on the other, so that their mean would not be that at the value.
+        """
+        design = np.concatenate([np.ones((len(self.weights), 1)), self.exposure.distance], axis=1)
+        weighted = (design * self.weights[:, None]).T
+        return design, np.linalg.pinv(weighted @ design) @ weighted
+
     @cached_property
     def effective(self) -> float:
-        """Kish's effective number of images that have it, (sum w)^2 / sum w^2."""
-        total = self.weights.sum()
-        return float(total**2 / (self.weights**2).sum()) if total > 0 else 0.0
+        """Kish's effective number of images that have it: 1 / the sum of squared weights, which have the sum 1."""
+        if not self.exposure.near.any():
+            return 0.0
+        first = self.reading[1][0]
+        return float(first.sum() ** 2 / (first @ first))
 
     @property
     def enough(self) -> bool:
-        return self.effective >= ENOUGH and int(self.exposure.changed.sum()) >= ENOUGH
+        known = self.effective >= ENOUGH and self.strangers <= STRANGERS
+        return known and int(self.exposure.changed.sum()) >= ENOUGH
 
     def outcome_model(self, answers: Array, prediction: Array | None = None) -> tuple[Array, Array]:
         """m(W) at the values asked for and at each image's own, of images by models fitted on others.
@@ -127,12 +150,14 @@ class RealImages:
     def aipw(self, answers: Array, models: tuple[Array, Array]) -> Estimate:
         """E[f(X_do) | S] - E[f(X) | S] of 0/1 answers (or probabilities) with an outcome model."""
         at, own = models
-        changed, w = self.exposure.changed, self.weights
-        n, n_changed, total = len(answers), changed.sum(), w.sum()
+        changed, (design, solve) = self.exposure.changed, self.reading
+        n, n_changed = len(answers), int(changed.sum())
         gap, left = at - answers, answers - own
-        mean_gap, mean_left = gap[changed].mean(), w @ left / total
-        influence = np.where(changed, n / n_changed * (gap - mean_gap), 0) + n / total * w * (left - mean_left)
-        return Estimate(float(mean_gap + mean_left), influence, self.effective, slack=self.slack(answers))
+        mean_gap, line = gap[changed].mean(), solve @ left
+        # what would be left had the image not been fitted (the jackknife; HC3): few images decide more of their own fit
+        alone = (left - design @ line) / (1 - np.clip(np.einsum("ij,ji->i", design, solve), 0, 0.9))
+        influence = np.where(changed, n / max(n_changed - 1, 1) * (gap - mean_gap), 0) + n * solve[0] * alone
+        return Estimate(float(mean_gap + line[0]), influence, self.effective, slack=self.slack(answers))
 
     def slack(self, answers: Array) -> float:
         """Where all images that have it get one answer, what so many equal answers leave possible (at 95 % about 3/n)."""
@@ -148,9 +173,9 @@ class RealImages:
     def combined(self, answers: Array, generated: Array) -> Estimate:
         """The estimate from real images with the generator as a second outcome model.
 
-        The generator's answers enter as a function of W alone, and real images correct them: whatever the generator is worth, both
-        estimates are of the same quantity.  The weight between the two is the one of smallest variance, so that the interval is
-        no wider than without the generator.
+        The generator's answers enter as a function of W alone, and real images correct them: whatever the generator is worth,
+        both estimates are of the same quantity.  The weight between the two is the one of smallest variance, so that the
+        interval is no wider than without the generator.
         """
         alone = self.estimate(answers)
         drawn = self.aipw(answers, self.outcome_model(answers, self.generator_model(generated)))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-from cfgen.checkpoints import class_path, earlier_runs
+from cfgen.checkpoints import CARD, class_path, earlier_runs
+from cfgen.runs.folders import write_atomically
 from cfgen.runs.model import TrainedModel
 
-__all__ = ["model_card"]
+__all__ = ["CALIBRATION", "README", "model_card", "renew_card"]
 
+README = "README.md"  # the card, in a model's folder
+CALIBRATION = "calibration.json"  # what `cfgen calibrate` leaves there
+DRAWN, LIMITS = "How strongly it draws each attribute", "Limits"
 LINKED = ("scm", "image_shape")  # come from the data, and stand under Attributes
 
 
@@ -23,8 +29,10 @@ def model_card(
     config: Mapping[str, Any] | None = None,
     scores: Mapping[str, Any] | None = None,
     limits: str = "",
+    calibration: Mapping[str, Any] | None = None,
 ) -> str:
-    """`size` is that of the weights in bytes, `data` what is known of the images, in sentences."""
+    """`size` is that of the weights in bytes, `data` what is known of the images, in sentences; `calibration` is as in its
+    file."""
     kind = class_path(model.module).rpartition(".")[2]
     shape = "x".join(map(str, model.module.image_shape))
     sections = {
@@ -32,7 +40,8 @@ def model_card(
         "Data": "\n".join(data),
         "Recipe": recipe(model, config) if config is not None else "",
         "Scores": score_table(scores) if scores is not None else "",
-        "Limits": "\n".join(
+        DRAWN: drawn_table(calibration) if calibration is not None else "",
+        LIMITS: "\n".join(
             [
                 "Counterfactuals are those of the causal graph above, and as good as the generator: look at its scores before a "
                 "decision rests on them. It knows images like those it was trained on, and no others.",
@@ -100,3 +109,56 @@ def score_table(scores: Mapping[str, Any]) -> str:
     return "\n".join(
         [f"{head}{'; ± is one standard error' if errors else ''}.", "", "| metric | value |", "|---|---|", *rows]
     )
+
+
+def renew_card(folder: Path, calibration: Mapping[str, Any]) -> None:
+    """Puts a calibration on the card of an exported model, in place of an earlier one; nothing else on it changes."""
+    card = folder / README
+    if not (folder / CARD).is_file() or not card.is_file():
+        return
+    text = re.sub(rf"^## {DRAWN}\n.*?(?=^## |\Z)", "", card.read_text(), flags=re.MULTILINE | re.DOTALL)
+    before, limits, after = text.partition(f"## {LIMITS}\n")
+    section = f"## {DRAWN}\n\n{drawn_table(calibration)}\n"
+    parts = [f"{before.rstrip()}\n\n{section}", *([f"\n{limits}{after}"] if limits else [])]
+    write_atomically(card, lambda file: file.write("".join(parts).encode()))
+
+
+def drawn_table(calibration: Mapping[str, Any]) -> str:
+    """The strength of every intervention, the weakest first, and what else it moves."""
+    kept = ", with `--keep_residual`" if calibration["keep_residual"] else ""
+    gap = calibration["gap"]
+    turned = [share for share in calibration["turned"].values() if share is not None]
+    lines = [
+        f"{calibration['images']:,} {calibration['split']} images, seed {calibration['seed']}, as `cfgen calibrate` measured "
+        f"them{kept}. A predictor of the attributes that was trained on real images reads the counterfactuals: at 100 % it sees "
+        "what was asked for as often as in real images that have it, at 0 % as often as in images without it.",
+        "",
+        "| asked for | drawn at | 95 % confidence interval | what it moves most besides |",
+        "|---|---|---|---|",
+        *(drawn_row(row) for row in sorted(calibration["drawn"], key=weakest_first)),
+        "",
+    ]
+    if turned:
+        lines.append(f"The reconstruction alone changes {sum(turned) / len(turned):.1%} of the predictor's readings.")
+    if gap["readings"]:
+        lines.append(
+            f"The effect on a reading differs from that in real images for {gap['differ']:,} of {gap['readings']:,} pairs of "
+            f"intervention and reading (5 % by chance); the root mean square difference is {100 * gap['rms']:.1f} points, "
+            f"and {100 * gap['chance']:.1f} by chance."
+        )
+    return "\n".join(lines).strip()
+
+
+def weakest_first(row: Mapping[str, Any]) -> tuple[bool, float]:
+    value = row["strength"]["value"]
+    return value is None, 0.0 if value is None else value
+
+
+def drawn_row(row: Mapping[str, Any]) -> str:
+    """A line of the table; a continuous attribute moves by standard deviations, the share of others in points."""
+    found = row["strength"]
+    strength, interval = "not known", "the predictor cannot tell it in real images"
+    if found["judged"]:
+        strength, interval = f"{found['value']:.0%}", f"{found['low']:.0%} to {found['high']:.0%}"
+    besides = f"{row['side_effect']} {row['side_effect_size']:+.2f}" if row["side_effect"] else "-"
+    return f"| {row['do']} | {strength} | {interval} | {besides} |"

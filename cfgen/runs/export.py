@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from cfgen.checkpoints import WEIGHTS, earlier_runs
+from cfgen.checkpoints import CARD, WEIGHTS, best_checkpoint, earlier_runs, located
 from cfgen.errors import UserError
-from cfgen.runs.card import model_card
+from cfgen.runs.card import CALIBRATION, README, model_card
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.examples import EXAMPLES, Examples, read_examples, write_examples
 from cfgen.runs.folders import write_atomically
@@ -51,7 +51,8 @@ def export(
             "only a model that was loaded from a run, a checkpoint or a folder can be exported", argument="model"
         )
     source = run_folder(model.source)
-    config, scores = recipe(source / CONFIG), scores_of(source / SCORES)
+    config, scores = recipe(source / CONFIG), found_in(source / SCORES)
+    calibration = None if outdated(source / CALIBRATION, model.source) else found_in(source / CALIBRATION)
     target = Path(folder) if folder is not None else Path(run_name(source, config))
     if target.exists():
         raise UserError(f"{target} exists already; choose a new folder", argument="folder")
@@ -59,12 +60,14 @@ def export(
     model.save(target)
     if config is not None:
         write_text(target / CONFIG, yaml.safe_dump(config, sort_keys=False))
-    if scores is not None:
-        write_text(target / SCORES, json.dumps(scores, indent=1))
+    for file, contents in ((SCORES, scores), (CALIBRATION, calibration)):
+        if contents is not None:
+            write_text(target / file, json.dumps(contents, indent=1))
     if shared is not None:
         write_examples(target, *shared)
     size = (target / WEIGHTS).stat().st_size
-    write_text(target / "README.md", model_card(name or target.name, model, size, about, config, scores, limits))
+    card = model_card(name or target.name, model, size, about, config, scores, limits, calibration)
+    write_text(target / README, card)
     total = sum(file.stat().st_size for file in target.iterdir())
     return Exported(target, total, len(shared.images) if shared else 0, scores is not None)
 
@@ -97,14 +100,24 @@ def recipe(path: Path) -> dict[str, Any] | None:
     return config
 
 
-def scores_of(path: Path) -> dict[str, Any] | None:
-    """The scores of a run, where `cfgen evaluate` left them."""
+def found_in(path: Path) -> dict[str, Any] | None:
+    """What `cfgen evaluate` or `cfgen calibrate` has left beside a run."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} holds no scores ({error})") from error
+        raise UserError(f"{path} is not what cfgen wrote ({error}); delete it or make it again") from error
+
+
+def outdated(calibration: Path, what: str | Path) -> bool:
+    """Whether a run was trained on after it was calibrated."""
+    path = located(what)
+    if not path.is_file():
+        if (path / CARD).is_file():  # an exported model stays what it is
+            return False
+        path = best_checkpoint(path)
+    return calibration.is_file() and calibration.stat().st_mtime < path.stat().st_mtime
 
 
 def examples_to_share(

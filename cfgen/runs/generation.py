@@ -5,14 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from matplotlib.figure import Figure
-from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from cfgen.attributes import Categorical, Columns, Continuous, Schema, unknown_name
@@ -23,6 +20,7 @@ from cfgen.figures import image_grid
 from cfgen.runs.data import run_data
 from cfgen.runs.examples import read_examples
 from cfgen.runs.model import TrainedModel, save_image
+from cfgen.runs.pictures import frame_of, read_picture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,19 +181,15 @@ def known_images(model: TrainedModel, index: Sequence[int]) -> Source:
 
 def own_images(model: TrainedModel, files: Sequence[str | Path], given: Mapping[str, Any]) -> Source:
     """Image files framed as the model's own images were, with the attributes that are given or can be measured."""
-    channels, height, width = model.module.image_shape
     try:
         data: Any = run_data(model.source) if model.source is not None else None
     except UserError:  # nothing beside the model says what its data was
         data = None
-    frame = getattr(data, "framed", None) or partial(ImageOps.fit, size=(width, height))
-    pixels = []
-    for file in files:
-        try:
-            image = frame(ImageOps.exif_transpose(Image.open(file)).convert("L" if channels == 1 else "RGB"))
-        except (OSError, UnidentifiedImageError) as error:
-            raise UserError(f"{file} cannot be read as an image ({error})", argument="images") from error
-        pixels.append(torch.from_numpy(np.array(image)).reshape(height, width, channels).permute(2, 0, 1))
+    shape = model.module.image_shape
+    try:
+        pixels = [read_picture(file, shape, frame_of(data, shape)) for file in files]
+    except UserError as error:
+        raise UserError(str(error), argument="images") from error
     x = model.images(torch.stack(pixels))
     attributes = dict(given)
     for name in attributes:

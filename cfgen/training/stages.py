@@ -36,6 +36,7 @@ class Step:
 
     An earlier run is a folder, or the step of the same plan that trains it.  `sources` are the earlier runs as the config
     names them, `needed_by` is the run that this one is trained for; the last step of a plan is trained for its own sake.
+    The keys of both are the model's arguments; where one of them is a list, `mechanism.0`, `mechanism.1` and so on.
     """
 
     cli: FitCLI
@@ -54,8 +55,13 @@ class Step:
 
     def use(self, runs: Mapping[str, Path]) -> None:
         """Puts the folders of the earlier runs where the config named them."""
+        arguments = self.cli.config.model.init_args
         for key, run in runs.items():
-            self.cli.config.model.init_args[key] = str(run)
+            argument, _, place = key.partition(".")
+            if place:
+                arguments[argument][int(place)] = str(run)
+            else:
+                arguments[argument] = str(run)
 
     def interrupted(self) -> Path | None:
         """The run to go on with, for a run of several stages; known when the folders of its earlier runs are."""
@@ -73,8 +79,8 @@ class Step:
 
     def remedy(self, key: str) -> str:
         """What to do about an earlier run that does not fit."""
-        source = self.sources[key]
-        if existing_run(source) is not None:
+        source = self.sources.get(key)
+        if source is None or existing_run(source) is not None:  # None: one of a list, and the refusal says which
             return "Name another run"
         words = stage_words(source, self.cli.dump(), str(self.root))
         return f"Make one that does: {shlex.join(['cfgen', 'fit', *words])}"
@@ -109,8 +115,8 @@ class _Planner:
     def add(self, cli: FitCLI, needed_by: str | None = None) -> Step:
         checkpoint = given_checkpoint(cli)
         model = cli.config.model
-        sources = {key: str(model.init_args[key]) for key in earlier_runs(model.class_path)}
-        builds_on = {key: self._earlier(key, source, cli) for key, source in sources.items()}
+        sources = named_sources({key: model.init_args[key] for key in earlier_runs(model.class_path)})
+        builds_on = {key: self._earlier(key.partition(".")[0], source, cli) for key, source in sources.items()}
         step = Step(cli, sources, builds_on, checkpoint, needed_by)
         self.steps.append(step)
         return step
@@ -138,6 +144,21 @@ class _Planner:
         if earlier is None:
             raise UserError(f"{source} needs itself as an earlier run", argument=f"model.{key}")
         return earlier
+
+
+def named_sources(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """What arguments name as earlier runs, those of a list one by one.
+
+    >>> named_sources({"classifier": "plain", "mechanism": ["one", "other"]})
+    {'classifier': 'plain', 'mechanism.0': 'one', 'mechanism.1': 'other'}
+    """
+    found: dict[str, str] = {}
+    for key, value in arguments.items():
+        if isinstance(value, list):
+            found |= {f"{key}.{place}": str(source) for place, source in enumerate(value)}
+        else:
+            found[key] = str(value)
+    return found
 
 
 def existing_run(source: str) -> Path | None:

@@ -39,7 +39,7 @@ class Faces(CelebA):
         cache_dir: where sets are kept; by default `cfgen` in the user's cache folder.
         batch_size: images in a batch of one device.
         seed: of the faces and of the order of the batches.
-        attributes: those the models see; by default all fifteen.
+        attributes: those the models see; by default all fifteen.  `other_columns` has the others.
         edges: the causal graph as [cause, effect] pairs; by default the true one, that of Appendix O: Young -> Eyeglasses,
             Gray_Hair, Receding_Hairline, as far as the attributes are there.
         mechanisms: how an attribute follows from its causes, by name; by default a probability table.

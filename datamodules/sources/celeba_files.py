@@ -134,7 +134,7 @@ class Table:
 
 
 def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> Table:
-    """The wanted columns for the images that exist and that both lists name."""
+    """All columns, the wanted ones among them, for the images that exist and that both lists name."""
     split = _read_partition(folder / PARTITION)
     path = folder / TABLE
     lines = _read_lines(path)
@@ -167,7 +167,7 @@ def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> Table
     if not np.isin(matrix, (-1, 1)).all():
         row = names[int(np.flatnonzero(~np.isin(matrix, (-1, 1)).all(axis=1))[0])]
         raise UserError(f"{path}: the row of {row} has a value that is neither 1 nor -1")
-    return Table(names, splits, {name: (matrix[:, header.index(name)] + 1) // 2 for name in wanted})
+    return Table(names, splits, {name: (matrix[:, header.index(name)] + 1) // 2 for name in header})
 
 
 def _read_partition(path: Path) -> dict[str, int]:

@@ -5,6 +5,8 @@ import csv
 import torch
 from torch import nn
 
+from cfgen.audit.explained import ranking_lines
+from cfgen.audit.run import compute_scores
 from lightning_modules import ImageMechanismModule
 
 
@@ -61,9 +63,17 @@ DO = ["Black_Hair=1,Pale_Skin=1", "Young=0", "Young=1", "Smiling=0"]
 CLASSIFIER = "tests.audit.shifting:Reddish"
 
 
-def options(run, *more, do=DO):
-    words = ["--model", str(run), "--classifier", CLASSIFIER, "--accelerator", "cpu"]
+def options(run, *more, do=DO, classifier=CLASSIFIER):
+    """The command line of an audit; what `more` says of model, classifier or predictor takes the place of what is said here."""
+    said = {"--model": str(run), "--classifier": classifier, "--predictor": "none", "--accelerator": "cpu"}
+    words = [word for pair in said.items() if pair[0] not in more for word in pair]
     return [*words, *(word for text in do for word in ("--do", text)), *more]
+
+
+def table(mechanism, classifier, images, plan, **more):
+    """The table of one classifier's answers."""
+    lines = ranking_lines(mechanism.scm.schema, images.columns, plan.explain, plan.explain_count)
+    return compute_scores(mechanism, {"it": classifier}, images, plan, lines=list(lines), **more)["it"]
 
 
 def rows(folder, name="bias.csv"):

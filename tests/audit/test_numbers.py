@@ -11,12 +11,12 @@ from cfgen.audit.classifiers.load import load_network
 from cfgen.audit.plan import Plan
 from cfgen.audit.quality import warnings
 from cfgen.audit.results import EVERYONE, findings, flips
-from cfgen.audit.run import Images, compute_scores, example_images
+from cfgen.audit.run import Images, example_images
 from cfgen.audit.transformations import brighten, horizontal_flip
 from cfgen.counterfactual import as_unit_float
 from cfgen.runs.model import load_trained
 from lightning_modules import ImageMechanismModule
-from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, options, rows
+from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, options, rows, table
 
 
 def test_the_folder_and_its_numbers(run, data, here, capsys):
@@ -78,7 +78,7 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
     assert facts["accuracy"] == pytest.approx(right)
     assert f"{right:.1%} of {len(x)} images" in out
     assert f"{100 * right:.1f} % of the images themselves" in (folder / "report.html").read_text()
-    assert len(facts["data"]["sha256"]) == len(facts["model"]["sha256"]) == len(facts["classifier"]["sha256"]) == 64
+    assert len(facts["data"]["sha256"]) == len(facts["model"]["sha256"]) == len(facts["classifiers"][0]["sha256"]) == 64
     assert facts["model_error"]["agreement"] == 1  # the mechanism is exact
     assert torch.__version__.startswith(facts["versions"]["torch"])
 
@@ -99,7 +99,7 @@ def test_what_a_model_loses_can_be_kept(run, data, here):
     for mechanism, keep in ((exact, True), (bluish, True), (bluish, False)):
         mechanism.scm.fit(data.train_columns)
         plans.append(Plan({"Young=0": {"Young": 0}}, ["Bangs"], keep_residual=keep))
-        tables.append(compute_scores(mechanism, classifier, images, plans[-1]))
+        tables.append(table(mechanism, classifier, images, plans[-1]))
     best, kept, lost = tables
     for name in ("base", "do/Young=0", "flip/Bangs"):
         torch.testing.assert_close(kept[name], best[name], equal_nan=True)
@@ -111,7 +111,7 @@ def test_what_a_model_loses_can_be_kept(run, data, here):
     assert torch.equal(shown.x_r, as_unit_float(images.x[:3]))
     kinds = []
     for scores, plan in zip(tables[1:], plans[1:], strict=True):
-        result = findings(scores, images.columns, plan, {EVERYONE: torch.ones(len(images.x)).bool()})
+        result = findings(scores, plan, {EVERYONE: torch.ones(len(images.x)).bool()})
         (warning,) = warnings(result, plan)[:1]
         differing = ((lost["real"] > 0.5) != (lost["base"] > 0.5)).float().mean().item()
         assert differing > 0.05
@@ -154,8 +154,8 @@ def test_with_the_true_mechanism_the_estimate_is_the_truth(data):
     oracle.scm.fit(data.train_columns)
     do = {"pale": {"Black_Hair": 1, "Pale_Skin": 1}, "serious": {"Smiling": 0}, "bright": {"Blond_Hair": 1}}
     images, plan = face_images(data), Plan(do)
-    scores = compute_scores(oracle, ExternalClassifier(load_network(CLASSIFIER)), images, plan)
-    found = findings(scores, images.columns, plan, {EVERYONE: torch.ones(len(images.x), dtype=torch.bool)})
+    scores = table(oracle, ExternalClassifier(load_network(CLASSIFIER)), images, plan)
+    found = findings(scores, plan, {EVERYONE: torch.ones(len(images.x), dtype=torch.bool)})
     assert found.model_error["mse_x"] == 0
     for row in found.bias:
         if row.do:
@@ -188,7 +188,7 @@ def test_work_and_memory_are_bounded(run, data, keep_residual):
         module, classifier = load_trained(run).module, Counting(load_network(CLASSIFIER))
         images = Images(data.images("test"), columns, "test")
         plan = Plan(do, ["Young", "Bangs"], 10, batch_size=batch_size, keep_residual=keep_residual)
-        tables.append(compute_scores(module, classifier, images, plan))
+        tables.append(table(module, classifier, images, plan))
         n = len(columns["Young"])
         assert module.largest <= batch_size
         # base, and every image's other age, which also is Young's importance; Bangs only where it is explained
@@ -202,7 +202,7 @@ def test_work_and_memory_are_bounded(run, data, keep_residual):
 def test_examples_are_the_flipped_ones(run, data):
     images, plan = face_images(data), Plan({"pale": {"Pale_Skin": 1}}, batch_size=20)
     classifier, module = ExternalClassifier(load_network(CLASSIFIER)), load_trained(run).module
-    scores = compute_scores(module, classifier, images, plan)
+    scores = table(module, classifier, images, plan)
     chosen = flips(scores, "pale", 0.5, 3, seed=0)
     assert sum(map(len, chosen.values())) > 0
     for way, which in chosen.items():
@@ -236,8 +236,8 @@ def test_the_parts_of_two_processes_add_up_to_the_whole(run, data, keep_residual
     images = face_images(data)
     plan = Plan({"old": {"Young": 0}}, ["Young", "Bangs"], 15, batch_size=8, keep_residual=keep_residual)
     classifier, module = ExternalClassifier(Reddish()), load_trained(run).module
-    whole = compute_scores(module, classifier, images, plan)
-    parts = [compute_scores(module, classifier, images, plan, processes=Part(rank)) for rank in (0, 1)]
+    whole = table(module, classifier, images, plan)
+    parts = [table(module, classifier, images, plan, processes=Part(rank)) for rank in (0, 1)]
     assert all((part.values[1 - rank :: 2] == 0).all() for rank, part in enumerate(parts))
     assert parts[0].names == whole.names
     torch.testing.assert_close(parts[0].values + parts[1].values, whole.values, equal_nan=True)
@@ -260,10 +260,10 @@ def test_examples_of_a_mechanism_that_draws_are_the_images_that_were_counted(dat
     tables = []
     for batch_size in (6, 100):
         plan = Plan({"old": {"Young": 0}}, batch_size=batch_size, seed=3)
-        tables.append(compute_scores(module, classifier, images, plan))
+        tables.append(table(module, classifier, images, plan))
         shown = example_images(module, images, plan, "old", rows_)
         torch.testing.assert_close(classifier(shown.x_c), tables[-1]["do/old"][rows_])
         torch.testing.assert_close(classifier(shown.x_r), tables[-1]["base"][rows_])
     torch.testing.assert_close(tables[0].values, tables[1].values, equal_nan=True)
-    other = compute_scores(module, classifier, images, Plan({"old": {"Young": 0}}, seed=4))
+    other = table(module, classifier, images, Plan({"old": {"Young": 0}}, seed=4))
     assert not torch.allclose(other["base"], tables[0]["base"])

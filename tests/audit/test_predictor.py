@@ -7,13 +7,13 @@ import torch
 from cfgen import audit
 from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.plan import Plan
-from cfgen.audit.run import Images, compute_scores, example_images
+from cfgen.audit.run import Images, example_images
 from cfgen.checkpoints import load_module
 from cfgen.counterfactual import as_unit_float
 from cfgen.runs.data import run_data
 from cfgen.runs.model import load_trained
 from lightning_modules import Predictor
-from tests.audit.shifting import options, rows
+from tests.audit.shifting import options, rows, table
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,8 @@ def test_a_predictor_that_cannot_judge_is_refused(run, data, here, capsys):
         assert not (here / "found").exists()
 
 
-def test_continuous_attributes_are_left_out(tiny_run):
-    """Of `thickness=3,label=7` the label alone is seen or not; of `thickness=3` nothing is."""
+def test_of_a_continuous_attribute_the_value_is_read(tiny_run):
+    """Of `thickness=3,label=7` the label alone is seen or not; of `thickness=3` how thick it is."""
     digits = run_data(tiny_run)
     digits.setup()
     module = load_trained(tiny_run).module
@@ -89,9 +89,12 @@ def test_continuous_attributes_are_left_out(tiny_run):
     plan = Plan({"both": {"thickness": 3, "label": 7}, "thick": {"thickness": 3}})
     images = Images(digits.images("test")[:20], {k: v[:20] for k, v in digits.columns("test").items()}, "test")
     classifier = ExternalClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 1)))
-    scores = compute_scores(module, classifier, images, plan, predictor=eyes)
-    assert [name for name in scores.names if name.startswith(("seen", "floor"))] == ["seen/both", "floor/both"]
-    read = eyes.read(example_images(module, images, plan, "both", torch.arange(20)).x_c)["label"]
-    assert scores["seen/both"].tolist() == (read == 7).float().tolist()
-    is_seven = images.columns["label"] == 7
-    assert torch.equal(~scores["floor/both"].isnan(), is_seven)
+    scores = table(module, classifier, images, plan, predictor=eyes)
+    read = [name for name in scores.names if name.startswith(("seen", "read"))]
+    assert read == ["seen/both", "read/both", "seen/thick", "read/thick"]
+    both, thick = (eyes.read(example_images(module, images, plan, name, torch.arange(20)).x_c) for name in plan.do)
+    assert scores["seen/both"].tolist() == (both["label"] == 7).float().tolist()
+    torch.testing.assert_close(scores["seen/thick"], thick["thickness"])
+    real = eyes.read(as_unit_float(images.x))
+    assert scores["read/both"].tolist() == (real["label"] == 7).float().tolist()
+    torch.testing.assert_close(scores["read/thick"], real["thickness"])

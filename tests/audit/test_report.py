@@ -1,72 +1,59 @@
-"""The audit's page and figures: whole, offline, accessible, and saying what the numbers say."""
+"""The audit's report: whole, offline, accessible, the same on the page and in Markdown, and no number without its verdict."""
 
-import math
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 import torch
 
-from cfgen.audit.figures import attribute_ranking, fairness_scatter
-from cfgen.audit.plan import Plan, Scores
-from cfgen.audit.quality import quality_rows, warnings
-from cfgen.audit.report import Report, flip_name, report_html
-from cfgen.audit.results import EVERYONE, Importance, findings
-from cfgen.audit.text import finding
-from cfgen.audit.transformations import AFFINE
-from cfgen.reporting.files import png, table
+from cfgen.audit.console import console_lines, console_tables
+from cfgen.audit.forest import badge, groups, scale_of, strip
+from cfgen.audit.report import report_html, report_markdown
+from cfgen.audit.results import EVERYONE
+from cfgen.audit.text import ALONE, MARKS, SHORT, do_title, finding, marked, points
+from cfgen.audit.verdict import VERDICTS
+from tests.audit.found import COHORT, FACTS, OLD, PALE, PLAN, WITH_CURVE, N, audited, effect, result, without_pictures
 
-PALE = "Black_Hair=1,Pale_Skin=1"
-PLAN = Plan({PALE: {"Black_Hair": 1, "Pale_Skin": 1}, "Young=0": {"Young": 0}}, explain=["Young"])
-N = 100
-
-
-def scores():
-    """100 base images, half yes.  By pale 20 turn to yes and 5 to no, 10 are not asked; age changes nothing."""
-    base = torch.where(torch.arange(N) < 50, 0.8, 0.2)
-    pale = base.clone()
-    pale[50:70], pale[:5], pale[90:] = 0.9, 0.3, torch.nan
-    columns = {"real": base, "base": base, "mse": torch.full((N,), 0.01)}
-    columns |= dict.fromkeys(AFFINE, base) | {f"do/{PALE}": pale, "do/Young=0": base, "flip/Young": base - 0.1}
-    return Scores(list(columns), torch.stack(list(columns.values()), dim=1))
-
-
-def found():
-    members = {EVERYONE: torch.ones(N, dtype=torch.bool), "Young=0": torch.arange(N) % 2 == 0}
-    return findings(scores(), {"Young": torch.ones(N)}, PLAN, members, resamples=200)
-
-
-COMMAND = "cfgen audit --model 'a run' --classifier x.onnx --do Young=0"
-FACTS = {
-    "seed": 0,
-    "model": {"graph": [("Young", "Gray_Hair")], "sha256": "0" * 64},
-    "model_scores": {"mse_x": 0.0123},
-}
-
-
-def page(result=None, label="Attractive", pictures=None, facts=FACTS):
-    return report_html(Report(result or found(), PLAN, facts, label, 0.5, pictures or {}, COMMAND))
+BAD = [code for code in VERDICTS if code != "agrees"]
 
 
 class Reader(HTMLParser):
-    """Collects tags, attributes and text; notes what is opened and not closed."""
+    """Collects tags, the text, the texts of blocks of a class, and the cells of tables; notes what is opened and not closed."""
 
     VOID = ("meta", "img", "br")
 
     def __init__(self):
         super().__init__()
-        self.open, self.tags, self.text = [], [], ""
+        self.open, self.tags, self.text, self.rows, self.blocks = [], [], "", [], []
 
     def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
+        attributes = dict(attributes)
+        self.tags.append((tag, attributes))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append("")
+        if attributes.get("class") == "found":
+            self.blocks.append("")
         if tag not in self.VOID:
-            self.open.append(tag)
+            self.open.append((tag, attributes.get("class")))
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
 
     def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+        assert self.open.pop()[0] == tag
 
     def handle_data(self, data):
+        data = data.replace("\N{NO-BREAK SPACE}", " ")
         self.text += data
+        names = [tag for tag, _ in self.open]
+        if "th" in names or "td" in names:
+            self.rows[-1][-1] += data
+        if ("div", "found") in self.open:
+            self.blocks[-1] += data
 
 
 def read(text):
@@ -76,217 +63,289 @@ def read(text):
     return reader
 
 
-def test_the_page_stands_alone_and_is_accessible():
-    figure = fairness_scatter(scores(), list(AFFINE), list(AFFINE))
-    names = ("fairness_do", "fairness_affine", "attribute_ranking", "causal_graph", flip_name("up", PALE))
-    text = page(pictures=dict.fromkeys(names, png(figure)))
+def markdown_rows(text):
+    """The cells of all tables, as they are shown."""
+    lines = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
+    return [[re.sub(r"\\(.)", r"\1", cell).replace("&lt;", "<").strip() for cell in row] for row in cells]
+
+
+def both(found):
+    """The page, read, and the Markdown; without figures."""
+    found = without_pictures(found)
+    return read(report_html(found)), report_markdown(found)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Two classifiers, cohorts, subgroups, a curve, strengths and a single image, with figures."""
+    second = audited("runs/second", plan=WITH_CURVE, effects={(EVERYONE, OLD): effect("weak", combined=-0.11)})
+    return result(audited(plan=WITH_CURVE), second, plan=WITH_CURVE)
+
+
+def test_the_page_stands_alone_and_is_accessible(whole):
+    text = report_html(whole)
     reader = read(text)
     images = [attributes for tag, attributes in reader.tags if tag == "img"]
-    assert len(images) == len(names)
+    shown = set(whole.pictures) - {"estimates"}  # which the page draws itself
+    assert len(images) == len(shown)
     assert all(image["src"].startswith("data:image/png;base64,") and len(image["alt"]) > 20 for image in images)
+    drawn = [attributes for tag, attributes in reader.tags if tag == "svg"]
+    assert all(one.get("aria-hidden") or (one["role"] == "img" and len(one["aria-label"]) > 20) for one in drawn)
     assert not any("href" in attributes or tag in ("script", "link", "iframe") for tag, attributes in reader.tags)
-    assert "http" not in text
-    assert "@import" not in text
-    assert "url(" not in text
+    for outside in ("http", "@import", "url(", "//"):
+        assert outside not in re.sub('base64,[^"]*', "", text)
     assert ("html", {"lang": "en"}) in reader.tags
     assert any(attributes.get("name") == "viewport" for _, attributes in reader.tags)
     assert [tag for tag, _ in reader.tags].count("h1") == 1
-    for wanted in ("prefers-color-scheme: dark", "@media print", "overflow-x: auto"):
+    for wanted in ("prefers-color-scheme: dark", "@media print", "max-width: 44rem"):
         assert wanted in text
 
 
-def test_the_findings_come_first_and_in_plain_words():
-    text = " ".join(read(page()).text.split())
-    sentence = (
-        "With Black_Hair=1 and Pale_Skin=1, the classifier says “Attractive” 16.7 points more often [95 % confidence"
-    )
-    assert sentence in text  # (20 - 5) of 90
-    assert "27.8 % of 90 answers flip, 80.0 % of these from no to yes." in text
-    (age,) = (row for row in found().bias if row.change == "Young=0" and row.among == EVERYONE)
-    most = f"{100 * age.values['flipped/high']:.1f} %"
-    same = (
-        "With Young=0, the classifier gives the same answer for all 100 images [95 % confidence interval: fewer than "
-    )
-    assert f"{same}{most} flip]." in text
-    order = [
-        sentence,
-        "Only images with Young=0",
-        "How good the images are",
-        "can and cannot say",
-        "cfgen audit --model",
+def test_markdown_names_files_that_are_there(whole):
+    named = re.findall(r"^!\[.*\]\((.*)\)$", report_markdown(whole), flags=re.MULTILINE)
+    assert {name.replace("%3D", "=").replace("%2B", "+") for name in named} == {
+        f"{name}.png" for name in whole.pictures
+    }
+
+
+def test_both_forms_have_the_same_tables_and_sentences(whole):
+    page, text = read(report_html(whole)), report_markdown(whole)
+    assert page.rows == markdown_rows(text)
+    assert len(page.rows) > 60
+    plain = " ".join(page.text.split())
+    for one in whole.audited:
+        for row in one.findings.bias:
+            if row.effect is not None and row.change not in WITH_CURVE.curves["width"]:
+                sentence = finding(row, one.label)
+                for part in (sentence.emphasis, sentence.rest):
+                    assert " ".join(part.split()) in plain
+                    assert part.replace("[", r"\[").replace("]", r"\]") in text
+
+
+@pytest.mark.parametrize("code", BAD)
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_bad_verdict_stands_beside_each_of_its_numbers(code, alone):
+    bad = effect(code, combined=None if alone else 0.172, model=0.134)
+    effects = {(among, PALE): bad for among in (EVERYONE, COHORT)}
+    found = result(audited(plan=WITH_CURVE, effects=effects), plan=WITH_CURVE)
+    page, text = both(found)
+    title, number = do_title(PALE), points(bad.headline.value)
+    blocks = [block for block in page.blocks if title in block]
+    assert len(blocks) == 2  # all images, and the cohort
+    assert all(badge(code).mark in block and badge(code).words in block for block in blocks)
+    rows = [
+        row for row in page.rows if row[0] == title and row[1] != "Smiling"
+    ]  # which is adjusted for: no number of bias
+    assert len(rows) == 5  # bias and flips of all images and of the cohort, and strengths
+    rows += [row for row in page.rows if row[0].startswith("Smiling=") and any(number in cell for cell in row)]
+    assert len(rows) == 7
+    assert all(marked(code) in row for row in rows)
+    lines = [
+        line for line in text.splitlines() if number in line or (title in line and re.search(r"[+-]\d+\.\d", line))
     ]
-    places = [text.index(part) for part in order]
-    assert places == sorted(places)
-    assert "Young causes Gray_Hair" in text
-    assert "mse_x (cfgen evaluate)" in text
-    for old in ("generator", "reader"):
-        assert old not in text
+    assert len(lines) >= 5
+    assert all(SHORT[code] in line or badge(code).words in line for line in lines)
+    printed = [row for table in console_tables(found) for row in table.rows if row.change == PALE]
+    assert len(printed) == 2
+    assert all((row.verdict, row.good) == (marked(code), False) for row in printed)
 
 
-def test_names_are_text_and_not_markup():
-    text = page(label="<script>alert(1)</script>")
-    assert "<script" not in text
-    assert "&lt;script&gt;" in text
+def test_every_line_with_a_bias_says_its_verdict(whole):
+    """No table has a column of biases without one of verdicts."""
+    page = read(report_html(whole))
+    heads = [row for row in page.rows if row[0] in ("intervention", "subgroup", "attribute")]
+    for row in heads:
+        assert any("verdict" in head or head == "its bias" or head == "adjusted for" for head in row), row
+    compared = [row for row in page.rows if len(row) == 8 and row[1] == "second" and row[3] == "first"]
+    assert len(compared) == 2 * len(WITH_CURVE.do)
+    assert all(any(mark in cell for mark in MARKS.values()) for row in compared for cell in (row[2], row[4]))
 
 
-def test_direction_and_doubt_are_said():
-    rows = {row.change: row for row in found().bias if row.among == EVERYONE}
-    values = rows[PALE].values
-    fewer = replace(rows[PALE], values=values | {"bias": -0.02, "bias/low": -0.06, "bias/high": 0.01})
-    sentence = finding(fewer, "A")
-    assert sentence.emphasis == "says “A” 2.0 points less often"
-    assert sentence.rest.startswith(" [95 % confidence interval: -6.0 to +1.0]. The interval includes no difference.")
-
-
-def test_a_poor_model_is_warned_of_however_large_the_bias():
-    good = found()
-    assert warnings(good, PLAN) == []
-    assert max(abs(row.values["bias"]) for row in good.bias) > 0.1
-    poor = replace(good, model_error=good.model_error | {"agreement": 0.93})
-    (plain,) = warnings(poor, PLAN)
-    (kept,) = warnings(poor, replace(PLAN, keep_residual=True))
-    assert plain != kept
-    assert all("7.0 % of the" in text for text in (plain, kept))
-    text = read(page(poor)).text
-    assert text.count("Warning: for 7.0 % of the images") == 1
-
-
-@pytest.mark.parametrize(("positive", "same", "other"), [(0.0, "no", "yes"), (1.0, "yes", "no")])
-def test_answers_that_flip_one_way_only_are_warned_of(positive, same, other):
-    good = found()
-    stuck = replace(good, model_error=good.model_error | {"positive_base": positive})
-    (warning,) = warnings(stuck, PLAN)
-    assert f"says {same} to every base image, so answers can only flip to {other}" in warning
-
-
-SCORES = {
-    "true_error/do(Young)": 12.0,
-    "true_error/do(Bangs)": 3.0,
-    "bias/do(Young=1)": 0.1,
-    "composition_l1/1": 4.0,
-    "mse_x": 0.01,
-    "mae_z": None,
-    "fid_inception/generated": 100.0,
-    "images": 500,
-    "split": "test",
-    "standard_errors": {"mse_x": 0.1},
-}
-ABOUT = {
-    "true_error/do(Young)": {"unit": "grey levels of 255", "attribute": "Young"},
-    "true_error/do(Bangs)": {"unit": "grey levels of 255", "attribute": "Bangs"},
-    "composition_l1/1": {"unit": "grey levels of 255", "attribute": None},
-    "mse_x": {"unit": "", "attribute": None},
-    "mae_z": {"unit": "", "attribute": None},
-}
+def test_the_models_word_is_marked_as_such():
+    page, text = both(result(audited(effects={(EVERYONE, PALE): effect("overlap", combined=None, model=0.317)})))
+    block = next(block for block in page.blocks if do_title(PALE) in block)
+    assert "+31.7" in block
+    assert ALONE in block
+    assert "not of the model's error" in block
+    (line,) = (line for line in text.splitlines() if line.startswith(f"- **{do_title(PALE)}**: ? Not enough"))
+    assert ALONE in line
+    (row,) = (row for row in page.rows if row[0] == do_title(PALE) and "none" in row)
+    assert "beyond 5 points, model alone" in row
+    assert "cannot say" in row
+    (flips,) = (row for row in page.rows if row[0] == do_title(PALE) and "not known" in row)
+    assert flips.count("not known") == 2  # nothing to bound flips by
+    parts = strip(groups(result(audited(effects={(EVERYONE, PALE): effect("overlap", combined=None)})))[0].asked[1].answers[0],
+                  scale_of([]))  # fmt: skip
+    assert parts.combined is None
 
 
 @pytest.mark.parametrize(
-    ("scores", "shown"),
+    ("value", "half", "says"),
     [
-        (
-            SCORES | {"about": ABOUT},
-            ["true_error/do(Young), grey levels of 255", "composition_l1/1, grey levels of 255", "mse_x"],
-        ),
-        (SCORES, ["composition_l1/1", "mse_x", "fid_inception/generated"]),
-        ({}, []),
+        (0.2, 0.03, "beyond 5 points"),
+        (-0.2, 0.03, "beyond 5 points"),
+        (0.06, 0.03, "not zero"),
+        (0.02, 0.03, "neither"),
     ],
 )
-def test_scores_of_the_model_and_of_the_named_attributes_are_shown(scores, shown):
-    """A file of scores says itself what they are of; of one that does not, only those of the model as a whole."""
-    copied = [name for name, _ in quality_rows(found(), PLAN, scores, predictor=False) if "(cfgen evaluate)" in name]
-    assert copied == [f"{name} (cfgen evaluate)" for name in shown]
+def test_significant_says_which(value, half, says):
+    page, text = both(result(audited(effects={(EVERYONE, PALE): effect(combined=value, half=half)}, cohorts=False)))
+    (row,) = (row for row in page.rows if row[0] == do_title(PALE) and "total" in row)
+    assert says in row
+    assert f"| {says} |" in text
 
 
-def test_what_a_predictor_recognises_stands_beside_the_bias():
-    assert "not measured: no predictor was given" in read(page()).text
-    rows = [replace(row, seen=0.8125, seen_floor=0.9575) if row.change == PALE else row for row in found().bias]
-    text = page(replace(found(), bias=rows), facts=FACTS | {"predictor": {"sha256": ""}})
-    assert "recognised in counterfactuals" in text
-    assert "<td>81.2 %</td><td>95.8 %</td>" in text
-    assert "81.2 % (real images that have it: 95.8 %)" in text
-    assert "no predictor was given" not in text
-    assert "not measured: the predictor does not know these attributes" in text  # of age
+def test_which_effect_a_number_is_stands_with_it():
+    held = {(among, OLD): effect(held=["Gray_Hair"]) for among in (EVERYONE, COHORT)}
+    found = result(audited(effects=held))
+    page, text = both(found)
+    for block in page.blocks:
+        assert ("direct effect, Gray_Hair held" in block) == (OLD in block)
+        assert ("total effect" in block) == (OLD not in block)
+    assert f"{do_title(OLD)}, direct effect, Gray_Hair held" in page.text  # of subgroups
+    assert sum("direct, Gray_Hair held" in row for row in page.rows) == 2
+    assert "Direct effect" in page.text
+    assert "(direct effect, Gray_Hair held)" in text
+    rows = [row for table in console_tables(found) for row in table.rows]
+    assert all(("direct" in row.change) == (OLD in row.change) for row in rows)
 
 
-def test_a_baseline_stays_one_where_it_flips_many_answers():
-    rows = [
-        replace(row, values=row.values | {"significant": 1.0}) if row.change == "brightness" else row
-        for row in found().bias
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a|b\n# c",
+    "`x` **y** [z](http:z)",
+    "$\\frac$",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_comes_from_outside_is_text(name):
+    facts = FACTS | {"options": {"model": name}, "assumed": [name], "model_scores": {"mse_x": 1.0, name: 2.0}}
+    hostile = result(
+        audited(name, name, effects={(EVERYONE, OLD): replace(effect("weak"), held=[name], adjusted=[name])}),
+        audited(f"{name} again", name), facts=facts, command=f"cfgen audit --label {name}",
+    )  # fmt: skip
+    page, text = both(hostile)
+    harmless, _ = both(result(audited(), audited("b")))
+    assert {tag for tag, _ in page.tags} == {tag for tag, _ in harmless.tags}
+    assert not any("onerror" in attributes for _, attributes in page.tags)
+    body = text[: text.index("\n## To repeat this")]
+    assert "<" not in body
+    assert not re.search(r"(?<!\\)`|(?<!\\)\]\(http", body)
+    assert all(len(row) == len(one) for row, one in pairwise(page.rows) if row[0] == one[0])
+    heads = [line for line in body.splitlines() if line.startswith("# ")]
+    assert len(heads) == 1
+    tables = [len(re.split(r"(?<!\\)\|", line)) for line in body.splitlines() if line.startswith("|")]
+    assert len(tables) == len(page.rows) + sum(row[0] in HEADS for row in page.rows)
+
+
+HEADS = ("intervention", "subgroup", "attribute", "transformation", "measure")
+
+
+def test_a_block_of_code_ends_where_it_should():
+    _, text = both(result(command="cfgen audit --label '\n```\n# not a title'"))
+    fences = [line for line in text.splitlines() if line.startswith("````")]
+    assert len(fences) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "says", "interval"),
+    [
+        (-0.12, "12.0 points less often", "9.0 to 15.0"),
+        (0.12, "12.0 points more often", "9.0 to 15.0"),
+        (-0.02, "2.0 points less often", "5.0 less to 1.0 more"),
+        (0.0, "as often as before", "3.0 less to 3.0 more"),
+    ],
+)
+def test_direction_and_doubt_are_said(value, says, interval):
+    row = next(row for row in audited(effects={(EVERYONE, PALE): effect(combined=value)}).findings.bias if row.effect)
+    sentence = finding(row, "A")
+    assert sentence.emphasis == f"says “A” {says}"
+    assert f"[95 % confidence interval {interval}]" in sentence.rest
+    assert ("includes zero" in sentence.rest) == (abs(value) < 0.03)
+    assert str(sentence).startswith(VERDICTS["agrees"].capitalize())
+
+
+def test_what_is_drawn_is_what_is_written(whole):
+    drawn = groups(whole)
+    scale = scale_of(drawn)
+    number = 0
+    for group in drawn:
+        for asked in group.asked:
+            for answered in asked.answers:
+                found = strip(answered, scale)
+                for span, given in (
+                    (found.combined, answered.effect.combined),
+                    (found.model, answered.effect.generator),
+                ):
+                    back = [scale.low + place / 100 * (scale.high - scale.low) for place in span]
+                    assert back == pytest.approx([given.value, *given.interval], abs=1e-4)
+                    assert all(0 <= place <= 100 for place in span)
+                number += 1
+    page = report_html(whole)
+    assert page.count('<circle class="combined" cx="') == number + 1  # and the key
+    assert page.count('<circle class="model" cx="') == number + 1
+
+
+def test_first_comes_what_was_asked_then_verdicts_and_what_to_do():
+    found = result(audited(effects={(EVERYONE, PALE): effect("weak")}))
+    page, text = both(found)
+    for shown in (" ".join(page.text.split()), text):
+        order = [
+            "runs/first",
+            "faces-modulated",
+            "100 images of the test split",
+            "draws it too weakly",
+            "What to do about weak.",
+        ]
+        order += ["The numbers", "Methods", "Hidden causes", "--adjust", "cfgen audit --model"]
+        places = [shown.index(part) for part in order]
+        assert places == sorted(places)
+        assert "90.0 % of the images themselves" in shown
+
+
+def test_a_step_is_said_once_and_of_whom_it_is():
+    weak = {(EVERYONE, change): effect("weak") for change in (PALE, OLD)}
+    of_both = console_lines(result(audited(effects=weak), audited("runs/second", effects=weak)))
+    assert [line for line in of_both if line.startswith("next: ")] == [
+        f"next: {do_title(PALE)}, {do_title(OLD)}: the model draws it too weakly. What to do about weak."
     ]
-    tags = read(page(replace(found(), bias=rows))).tags
-    assert [attributes.get("class") for tag, attributes in tags if tag == "tr"][:4] == [
-        None,
-        "baseline",
-        "significant baseline",
-        "significant",
-    ]
+    (line,) = (line for line in console_lines(result(audited(effects=weak), audited("runs/second"))) if "next" in line)
+    assert "(first)" in line
 
 
 def test_no_word_for_yes_makes_no_empty_title():
-    assert "<h1>Is the classifier biased?</h1>" in page(label="yes")
-    assert "<h1>Is the classifier biased about “Attractive”?</h1>" in page()
+    assert "<h1>Is the classifier biased?</h1>" in report_html(without_pictures(result(audited(label="yes"))))
+    page, _ = both(result(audited(), audited("runs/second")))
+    assert "Are the classifiers biased about “Attractive”?" in page.text
 
 
 def test_the_truth_stands_beside_the_estimate():
-    known = scores()
-    pale, real = known[f"do/{PALE}"], known["real"]
-    columns = {name: known[name] for name in known.names}
-    columns |= {f"true/{PALE}": pale, f"error/{PALE}": pale * 0 + 0.1, f"untouched/{PALE}": pale * 0 + 0.3}
-    columns |= {"true/Young=0": 1 - real, "error/Young=0": real, "untouched/Young=0": real}
-    table_ = Scores(list(columns), torch.stack(list(columns.values()), dim=1))
-    everyone = {EVERYONE: torch.ones(N, dtype=torch.bool)}
-    result = findings(table_, {"Young": torch.ones(N)}, PLAN, everyone, resamples=200)
-    rows = {row.change: row for row in result.bias}
-    assert rows[PALE].truth_within is True
-    assert rows[PALE].truth["bias"] == pytest.approx(15 / 90)
-    assert rows[PALE].error == pytest.approx(0.1)
-    assert rows["Young=0"].truth["flipped"] == 1
-    assert rows["horizontal_flip"].truth_within is None
-    text = " ".join(read(page(result)).text.split())
-    assert "Among all images, 2 of 2 true values lie inside" in text  # all flipped both ways: no bias, as estimated
-    assert "25.50 (unchanged image: 76.50)" in text
-    (warning,) = warnings(result, PLAN)
-    assert warning.endswith(": do(Young=0): 127.50 against 127.50.")
+    real = torch.where(torch.arange(N) < 50, 0.8, 0.2)
+    more = {f"true/{OLD}": real * 0 + 0.9, f"error/{OLD}": real * 0 + 0.1, f"untouched/{OLD}": real * 0 + 0.3}
+    effects = {(EVERYONE, OLD): effect(combined=0.48)}
+    found = result(audited(more=more, effects=effects, cohorts=False))
+    page, _ = both(found)
+    (row,) = (row for row in page.rows if row[0] == do_title(OLD) and "total" in row)
+    assert row[-1] == "+50.0, inside"
+    assert "inside the interval of 1 of 1 headline estimates" in " ".join(page.text.split())
+    far = {(EVERYONE, OLD): effect(combined=0.40)}
+    page, _ = both(result(audited(more=more, effects=far, cohorts=False)))
+    assert "+50.0, outside" in [row[-1] for row in page.rows]
+    assert "25.50 (unchanged image: 76.50)" in page.text
 
 
-def test_quadrants_show_the_shares_of_the_table():
-    figure = fairness_scatter(scores(), [f"do/{PALE}", "do/Young=0"], ["pale", "age"], 0.5, "A")
-    rows = {row.change: row.values for row in found().bias if row.among == EVERYONE}
-    for axes, name in zip(figure.axes, (PALE, "Young=0"), strict=False):
-        shown = [text.get_text() for text in axes.texts]
-        assert shown == [f"{rows[name]['up']:.1%}", f"{rows[name]['down']:.1%}"]
-        assert sum(len(points.get_offsets()) for points in axes.collections) == rows[name]["n"]
+def test_numbers_of_strengths_are_model_based(whole):
+    page = read(report_html(whole))
+    rows = [row for row in page.rows if row[0] == do_title(PALE) and "+20.7, model-based" in row]
+    assert len(rows) == 2  # of either classifier
+    assert any(row[0] == "intervention" and "bias at 50.0 % of the way" in row for row in page.rows)
 
 
-def test_the_ranking_has_the_strongest_of_both_kinds():
-    given = [
-        Importance(f"a{i}", score, score - 0.01, score + 0.01, 9) for i, score in enumerate([0.1, 0.4, -0.3, 0.2, -0.1])
-    ]
-    axes = attribute_ranking(given, k=2).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a1", "a3", "a4", "a2"]
-    assert [patch.get_width() for patch in axes.patches] == [0.4, 0.2, -0.1, -0.3]
-
-
-def test_importance_is_signed_by_the_attribute():
-    (importance,) = found().importance
-    assert importance.score == pytest.approx(0.1)  # without youth 0.1 less probable
-    assert importance.low == pytest.approx(importance.high, abs=1e-6)
-
-
-def test_tables_hold_numbers_of_all_rows():
-    lines = table([row.record() for row in found().bias]).splitlines()
-    assert len(lines) == 1 + 2 * (len(AFFINE) + 2)
-    assert lines[0].startswith("among,change,kind,n,flipped,")
-    assert table([{"a": 1 / 3, "b": math.nan}]) == "a,b\n0.333333,nan\n"
-
-
-def test_a_table_made_elsewhere_needs_no_baselines():
-    """As an evaluation makes one: the classifier's answers under interventions, and nothing else."""
-    whole = scores()
-    names = [name for name in whole.names if name not in AFFINE and name != "mse"]
-    part = Scores(names, torch.stack([whole[name] for name in names], dim=1))
-    members = {EVERYONE: torch.ones(N, dtype=torch.bool)}
-    result = findings(part, {"Young": torch.ones(N)}, PLAN, members, resamples=0)
-    assert [row.change for row in result.bias] == list(PLAN.do)
-    assert math.isnan(result.model_error["mse_x"])
-    assert result.importance == found().importance
+def test_an_audit_of_a_plan_without_extras_has_no_empty_parts():
+    page, text = both(result(local={}, plan=PLAN))
+    for part in ("Single images", "Classifiers compared", "Bias at several strengths", "Values of"):
+        assert part not in page.text
+        assert part not in text

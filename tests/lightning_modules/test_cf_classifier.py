@@ -11,7 +11,7 @@ from callbacks import EpochSeed
 from cfgen.checkpoints import load_module
 from cfgen.errors import UserError
 from lightning_modules import CFClassifier, Classifier
-from tests.fakes import BINARY, SHAPE, Dimming, Painted, Painter, fitted, saved
+from tests.fakes import BINARY, SHAPE, Dimming, Ignorant, Painted, Painter, fitted, saved
 from tests.quiet_trainer import quiet_trainer
 
 ATTRIBUTES = dict.fromkeys(("Black_Hair", "Pale_Skin", "Smiling"), BINARY)
@@ -79,7 +79,7 @@ def test_bias_falls_and_accuracy_is_that_of_the_best_fair_rule(runs, data, tmp_p
     for weight in (0.0, 1.0):  # more training alone does not do it
         pl.seed_everything(0, verbose=False)
         module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR], weight=weight, lr=1e-3)
-        painter = {name: value.clone() for name, value in module.mechanism.state_dict().items()}
+        painter = {name: value.clone() for name, value in module.mechanisms[0].state_dict().items()}
         module.classifier.register_forward_hook(lambda classifier, *_: modes.add(classifier.training))
         quiet_trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module, datamodule=data)
         if weight == 0:
@@ -89,9 +89,9 @@ def test_bias_falls_and_accuracy_is_that_of_the_best_fair_rule(runs, data, tmp_p
     smiling = data.columns("val")["Smiling"] == data.targets("val")
     assert accuracy(module, data) > smiling.float().mean() - 0.01
     # the mechanism is as it was, and the classifier is not
-    for name, value in module.mechanism.state_dict().items():
+    for name, value in module.mechanisms[0].state_dict().items():
         assert torch.equal(value, painter[name]), name
-    assert not any(p.grad is not None for p in module.mechanism.parameters())
+    assert not any(p.grad is not None for p in module.mechanisms[0].parameters())
     moved = zip(module.classifier.parameters(), before.parameters(), strict=True)
     assert all(not torch.equal(one, other) for one, other in moved)
 
@@ -109,7 +109,7 @@ def test_the_loss_is_equation_7(runs, data):
     bce = nn.functional.binary_cross_entropy_with_logits(reference(batch.x), batch.y.float())
     a_c = batch.a.clone()
     a_c[:, 1] = 1
-    stripes = module.mechanism.stripes
+    stripes = module.mechanisms[0].stripes
     x_c = batch.x + torch.einsum("nk,kchw->nchw", a_c - batch.a, stripes)
     mse = (reference(batch.x) - reference(x_c)).square().mean()
     torch.testing.assert_close(loss, bce + 3 * mse)
@@ -142,13 +142,89 @@ def test_a_kept_residual_makes_up_for_what_a_mechanism_loses(runs, data, tmp_pat
     assert lost != pytest.approx(exact, rel=1e-3)
 
 
+def test_what_a_mechanism_does_not_draw_is_mended_by_real_images(runs, data, tmp_path):
+    """Eq. 7 with a mechanism that draws nothing is more training; the gap between real images needs none."""
+    blind = runs | {"mechanism": saved(fitted(Ignorant, data, strength=STRENGTH), tmp_path / "ignorant.ckpt")}
+    found = {}
+    for gap_weight in (0.0, 20.0):
+        pl.seed_everything(0, verbose=False)
+        module = CFClassifier(SHAPE, **blind, do=[PALE, HAIR], gap_weight=gap_weight, lr=1e-3)
+        quiet_trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module, datamodule=data)
+        found[gap_weight] = bias(module, data, 1)
+    smiling = data.columns("val")["Smiling"] == data.targets("val")
+    assert found[0.0] > 0.4
+    assert abs(found[20.0]) < 0.08
+    assert accuracy(module, data) > smiling.float().mean() - 0.02
+    assert not any(name.startswith("gap") for name in module.state_dict())
+
+
+def test_the_gap_is_a_term_of_the_loss(runs, data, tmp_path):
+    losses = {}
+    batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
+    for weight, gap_weight in ((0.0, 0.0), (0.0, 3.0), (2.0, 0.0), (2.0, 3.0)):
+        module = CFClassifier(SHAPE, **runs, do=[PALE], weight=weight, gap_weight=gap_weight)
+        module.trainer = quiet_trainer(tmp_path)
+        module.trainer.datamodule = data
+        module.setup("fit")
+        logged = {}
+        module.log_dict = lambda values, logged=logged, **_: logged.update(values)
+        losses[weight, gap_weight] = module.training_step(batch, 0).item()
+        assert ("train/weighted_gap" in logged) == (gap_weight > 0)
+        assert ("train/logit_gap" in logged) == (weight > 0)
+    assert logged["train/weighted_gap"] > 0.05
+    by_gap, by_mechanism = (losses[key] - losses[0, 0] for key in ((0, 3), (2, 0)))
+    assert by_gap == pytest.approx(3 * logged["train/weighted_gap"].item() ** 2, rel=1e-4)
+    assert by_mechanism == pytest.approx(2 * logged["train/logit_gap"].item(), rel=1e-4)
+    assert losses[2, 3] - losses[0, 0] == pytest.approx(by_gap + by_mechanism, rel=1e-4)
+
+
+def test_an_intervention_that_too_few_images_have_is_left_out_of_the_gap(runs, data, tmp_path):
+    """And it is said; where nothing is left, training is Eq. 7's."""
+    few = Unfair()
+    few.rows = 120
+    few.setup()
+    everything = dict.fromkeys(ATTRIBUTES, 1)
+    for do, left in (([PALE, everything], 1), ([everything], 0)):
+        module = CFClassifier(SHAPE, **runs, do=do, gap_weight=1.0)
+        module.trainer = quiet_trainer(tmp_path)
+        module.trainer.datamodule = few
+        with pytest.warns(UserWarning, match="'Smiling': 1} is left out, since real images cannot say") as said:
+            module.setup("fit")
+        assert sum("left out" in str(warning.message) for warning in said) == 1
+        assert (0 if module.gap is None else len(module.gap.comparisons)) == left
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_each_image_meets_one_of_several_mechanisms(runs, data, tmp_path, keep):
+    lossy = saved(fitted(Dimming, data, strength=STRENGTH), tmp_path / "dimming.ckpt")
+    blind = saved(fitted(Ignorant, data, strength=STRENGTH), tmp_path / "ignorant.ckpt")
+    batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
+    batch = batch._replace(a=torch.zeros_like(batch.a))
+
+    def drawn(mechanism):
+        module = CFClassifier(SHAPE, runs["classifier"], mechanism, do=[PALE], keep_residual=keep)
+        return module.base_and_counterfactual(batch)
+
+    names = [runs["mechanism"], lossy, blind]
+    alone = [drawn(name) for name in names]
+    x_r, x_c = drawn(names)
+    of = [torch.stack([(x_c == c).flatten(1).all(1), (x_r == r).flatten(1).all(1)]).all(0) for r, c in alone]
+    counts = [int(rows.sum()) for rows in of]
+    assert min(counts) > 5
+    assert torch.stack(of).any(dim=0).all()
+    if keep:
+        assert x_r is batch.x  # no image is classified twice
+    else:
+        assert sum(counts) == len(x_c)  # and none is of two
+
+
 def test_each_image_meets_an_intervention_of_its_own(runs, data):
     module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR])
     batch = data.on_after_batch_transfer(next(iter(data.train_dataloader())), 0)
     batch = batch._replace(a=torch.zeros_like(batch.a))
     x_r, x_c = module.base_and_counterfactual(batch)
     change = (x_c - x_r).flatten(1)
-    stripes = module.mechanism.stripes.flatten(1)
+    stripes = module.mechanisms[0].stripes.flatten(1)
     is_pale, is_hair = ((change - stripes[k]).abs().amax(1) < 1e-5 for k in (1, 0))
     assert (is_pale ^ is_hair).all()
     assert 10 < is_pale.sum() < 40
@@ -176,10 +252,11 @@ def test_a_checkpoint_needs_no_earlier_run(runs, data, tmp_path):
     assert torch.equal(again.eval()(x), loaded(x))
 
 
-def test_resume_equals_uninterrupted(runs, data, tmp_path):
+@pytest.mark.parametrize("gap_weight", [0.0, 5.0])
+def test_resume_equals_uninterrupted(runs, data, tmp_path, gap_weight):
     def run(epochs, resume=None):
         pl.seed_everything(7, verbose=False)
-        module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR])
+        module = CFClassifier(SHAPE, **runs, do=[PALE, HAIR], gap_weight=gap_weight)
         fit = quiet_trainer(
             tmp_path, max_epochs=epochs, callbacks=[EpochSeed(0)], limit_train_batches=2, limit_val_batches=0
         )
@@ -192,9 +269,9 @@ def test_resume_equals_uninterrupted(runs, data, tmp_path):
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "64-true"])
 def test_precisions(runs, data, tmp_path, precision):
-    module = CFClassifier(SHAPE, **runs, do=[PALE])
+    module = CFClassifier(SHAPE, runs["classifier"], [runs["mechanism"]] * 2, do=[PALE], gap_weight=1.0)
     quiet_trainer(tmp_path, max_epochs=1, max_steps=1, precision=precision, limit_val_batches=1).fit(
         module, datamodule=data
     )
@@ -211,8 +288,12 @@ def test_refusals(runs, data, tmp_path):
     with pytest.raises(UserError, match=r"classifier.ckpt is for images of 1x28x28 .* the data has 3x64x64"):
         CFClassifier((3, 64, 64), **runs, do=[PALE])
     other = saved(Painter(data.scm_spec, (1, 64, 64)), tmp_path / "other.ckpt")
-    with pytest.raises(UserError, match=r"other.ckpt is for images of 1x64x64"):
-        CFClassifier(SHAPE, runs["classifier"], other, do=[PALE])
+    for several in (other, [runs["mechanism"], other]):
+        with pytest.raises(UserError, match=r"other.ckpt is for images of 1x64x64"):
+            CFClassifier(SHAPE, runs["classifier"], several, do=[PALE])
+    with pytest.raises(UserError, match="names no model") as refusal:
+        CFClassifier(SHAPE, runs["classifier"], [], do=[PALE])
+    assert refusal.value.argument == "mechanism"
     digits = saved(Classifier(SHAPE, 10, width=0.1), tmp_path / "digits.ckpt")
     with pytest.raises(UserError, match="tells 10 classes apart"):
         CFClassifier(SHAPE, digits, runs["mechanism"], do=[PALE])

@@ -31,7 +31,7 @@ class Witness(pl.Callback):
     def on_before_backward(self, trainer, module, loss):
         self.modes |= {part.training for part in module.classifier.modules()}
     def on_fit_end(self, trainer, module):
-        torch.save({"modes": self.modes, "mechanism": module.mechanism.mechanism.state_dict()}, "seen.pt")
+        torch.save({"modes": self.modes, "mechanism": module.mechanisms[0].mechanism.state_dict()}, "seen.pt")
 """
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from cfgen.attributes import Schema
+from cfgen.audit.explained import ranking_lines
 from cfgen.audit.figures import attribute_ranking, fairness_scatter
 from cfgen.audit.plan import Scores
 from cfgen.audit.results import importances
@@ -93,7 +94,8 @@ class ClassifierBias(Metric):
         scores = Scores(list(columns), torch.stack(list(columns.values()), dim=1))
         most = sorted(turned, key=lambda change: -turned[change])[:PANELS]
         names, titles = [f"do/{change}" for change in most], [f"do({change})" for change in most]
-        ranked = sorted(importances(scores, self.subject.columns, self.names), key=lambda found: -found.score)
+        lines = list(ranking_lines(self.schema, self.subject.columns, self.names, len(scores.values)))
+        ranked = sorted(importances(scores, lines), key=lambda found: -found.score)
         return {
             "fairness_scatter": fairness_scatter(scores, names, titles, label=self.judges.label),
             "attribute_ranking": attribute_ranking(ranked, label=self.judges.label),

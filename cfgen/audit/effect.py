@@ -1,0 +1,274 @@
+"""The effect of each intervention on a classifier's answers: what the model says, what real images say, and both together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from cfgen.attributes import Schema
+from cfgen.audit.plan import Plan, Scores, held
+from cfgen.audit.reading import target_value
+from cfgen.audit.strength import Strength, slope_strength, strength
+from cfgen.audit.verdict import Verdict, judge
+from cfgen.effects import (
+    Array,
+    Estimate,
+    Exposure,
+    RealImages,
+    adjustment_for,
+    by_generator,
+    by_outside_pairs,
+    by_pairs,
+    combine,
+    difference,
+    exposure_of,
+    features,
+    frechet_bounds,
+    pool_models,
+)
+from cfgen.scm.graph import CausalGraph
+
+__all__ = ["Effect", "OutsideAnswers", "Setting", "effects"]
+
+THRESHOLD = 0.05  # the bias that the paper calls significant
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What is known of the effect of an intervention on the share of yes, in one cohort.
+
+    `generator` is the model's word (Eq. 5), `real` what real images alone say, `pairs` what true pairs say, and `combined` all of
+    that together; the last three are None where they cannot say (`problem`).  `have` images have what the intervention asks for
+    already, which are worth `effective` comparable ones.  `kind` is "total", or "direct" where `held` attributes keep their
+    values.
+    """
+
+    kind: str
+    held: list[str]
+    changed: int
+    have: int
+    effective: float
+    clipped: float
+    adjusted: list[str]
+    window: dict[str, float]
+    positive: float
+    generator: Estimate
+    generators: list[Estimate] = field(repr=False)
+    real: Estimate | None
+    pairs: Estimate | None
+    pair_count: int
+    combined: Estimate | None
+    strength: Strength | None
+    problem: str
+    verdict: Verdict
+
+    @property
+    def headline(self) -> Estimate:
+        """The combined estimate; where there is none, the model's word."""
+        return self.generator if self.combined is None else self.combined
+
+    @property
+    def significant(self) -> str:
+        """ "5%" where the whole interval lies beyond 5 points, "0" where it excludes no difference, else "no"."""
+        low, high = self.headline.interval
+        return "5%" if low > THRESHOLD or high < -THRESHOLD else "0" if low > 0 or high < 0 else "no"
+
+    @property
+    def gap(self) -> Estimate | None:
+        """The model's estimate minus that of real images (or pairs, where these cannot say)."""
+        checked = self.real if self.real is not None else self.pairs
+        return None if checked is None else difference(self.generator, checked)
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """How many answers may flip to yes and to no (Fréchet), by the shares of yes before and after."""
+        return frechet_bounds(self.positive, self.headline.value)
+
+    def record(self) -> dict[str, Any]:
+        """As bias.csv has it."""
+        (up_low, up_high), (down_low, down_high) = self.bounds
+        plain: dict[str, Any] = {"verdict": self.verdict.code, "effect": self.kind, "significant": self.significant}
+        for name in ("combined", "real", "pairs", "gap"):
+            estimate: Estimate | None = getattr(self, name)
+            ends = (math.nan, math.nan, math.nan) if estimate is None else (estimate.value, *estimate.interval)
+            plain |= dict(zip((name, f"{name}/low", f"{name}/high"), ends, strict=True))
+        plain |= {"have": self.have, "effective": self.effective, "pair_count": self.pair_count}
+        drawn = self.strength
+        for end in ("value", "low", "high"):
+            plain[f"strength/{end}"] = math.nan if drawn is None else getattr(drawn, end)
+        return plain | {"up/least": up_low, "up/most": up_high, "down/least": down_low, "down/most": down_high}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As audit.json has it."""
+        estimates = {
+            name: None if estimate is None else estimate.to_dict()
+            for name, estimate in (
+                ("combined", self.combined), ("generator", self.generator), ("real", self.real), ("pairs", self.pairs),
+                ("gap", self.gap),
+            )
+        }  # fmt: skip
+        return {
+            "verdict": self.verdict.to_dict(),
+            "effect": self.kind,
+            "held": self.held,
+            "significant": self.significant,
+            **estimates,
+            "models": [estimate.to_dict() for estimate in self.generators],
+            "images": {
+                "changed": self.changed,
+                "have": self.have,
+                "effective": self.effective,
+                "clipped": self.clipped,
+            },
+            "adjusted_for": self.adjusted,
+            "window": self.window,
+            "pairs_used": self.pair_count,
+            "strength": None if self.strength is None else self.strength.to_dict(),
+            "flips_possible": dict(zip(("to_yes", "to_no"), map(list, self.bounds), strict=True)),
+            "problem": self.problem,
+        }
+
+
+class OutsideAnswers(NamedTuple):
+    """A classifier's answers (0 or 1) for pictures before, after, and for the model's counterfactuals of those before."""
+
+    before: Array
+    after: Array
+    drawn: Array
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What effects are computed from, beside the tables: the images' attributes and other columns, the graph, the plan.
+
+    `cohorts` are named masks over the images, with the attributes that chose them; `strengths` are known from an earlier
+    calibration, by intervention; `outside` are answers about pairs of pictures, by classifier and intervention.
+    """
+
+    schema: Schema
+    graph: CausalGraph
+    columns: Mapping[str, Tensor]
+    plan: Plan
+    cohorts: Mapping[str, Tensor]
+    chosen_by: Mapping[str, Collection[str]]
+    threshold: float = 0.5
+    others: Mapping[str, Tensor] = field(default_factory=dict)
+    strengths: Mapping[str, Strength] = field(default_factory=dict)
+    outside: Mapping[str, Mapping[str, OutsideAnswers]] = field(default_factory=dict)
+
+
+def effects(setting: Setting, tables: Mapping[str, Sequence[Scores]]) -> dict[tuple[str, str, str], Effect]:
+    """By classifier, cohort and intervention; `tables` are each classifier's, one for each model, the first model's first."""
+    found = {}
+    for among, members in setting.cohorts.items():
+        rows = members.numpy()
+        columns = {name: column[members] for name, column in setting.columns.items()}
+        others = {name: column[members] for name, column in setting.others.items()}
+        for change, do in setting.plan.do.items():
+            exposure = exposure_of(setting.schema, columns, do)
+            if not exposure.changed.any():
+                continue
+            kept = held(setting.plan, setting.graph, do)
+            adjustment = adjustment_for(setting.graph, do, kept, setting.chosen_by.get(among, ()))
+            matrix = features(setting.schema, columns, adjustment.names, others)
+            real = RealImages(exposure, matrix, setting.plan.seed)
+            shared = Shared(setting, change, real, kept, [*adjustment.names, *others], adjustment.problem, rows)
+            for classifier, scores in tables.items():
+                outside = setting.outside.get(classifier, {}).get(change) if rows.all() else None
+                found[classifier, among, change] = one_effect(shared, scores, outside)
+    return found
+
+
+class Shared(NamedTuple):
+    """What all classifiers share of one intervention in one cohort."""
+
+    setting: Setting
+    change: str
+    real: RealImages
+    held: list[str]
+    adjusted: list[str]
+    problem: str
+    rows: Array
+
+
+def one_effect(shared: Shared, tables: Sequence[Scores], outside: OutsideAnswers | None) -> Effect:
+    setting, change, exposure = shared.setting, shared.change, shared.real.exposure
+    first = tables[0]
+
+    def answers(scores: Scores, column: str) -> Array:
+        """1 for yes and 0 for no, NaN where nothing was asked."""
+        p = scores[column].numpy()[shared.rows]
+        return np.where(np.isnan(p), np.nan, p > setting.threshold)
+
+    own = answers(first, "real")
+    drawn = [answers(scores, f"do/{change}") for scores in tables]
+    generators = [
+        by_generator(answers(scores, "base"), g, exposure.changed) for scores, g in zip(tables, drawn, strict=True)
+    ]
+    usable = not shared.problem and shared.real.enough
+    real = shared.real.estimate(own) if usable else None
+    truth = answers(first, f"pair/{change}") if f"pair/{change}" in first else np.full(len(own), np.nan)
+    pairs, pair_count = None, int((~np.isnan(truth)).sum())
+    if pair_count > 1:
+        pairs = by_pairs(own, drawn[0], truth, exposure.changed)
+    elif outside is not None:
+        pairs, pair_count = (
+            by_outside_pairs(answers(first, "base"), drawn[0], exposure.changed, *outside),
+            len(outside.before),
+        )
+    combined = pool_models([shared.real.combined(own, g) for g in drawn]) if usable else None
+    if pairs is not None:
+        combined = pairs if combined is None else combine([combined, pairs])
+    generator = pool_models(generators)
+    seen = strength_in(shared, first)
+    checked = real if real is not None else pairs
+    return Effect(
+        kind="direct" if shared.held else "total",
+        held=shared.held,
+        changed=int(exposure.changed.sum()),
+        have=int(exposure.near.sum()),
+        effective=shared.real.effective if exposure.near.any() else 0.0,
+        clipped=shared.real.clipped,
+        adjusted=shared.adjusted,
+        window=exposure.window,
+        positive=float(own[exposure.changed].mean()),
+        generator=generator,
+        generators=generators,
+        real=real,
+        pairs=pairs,
+        pair_count=pair_count,
+        combined=combined,
+        strength=seen,
+        problem=shared.problem or ("" if usable else overlap(shared.real)),
+        verdict=judge(generator, checked, seen, shared.problem, shared.real.effective if exposure.near.any() else 0.0),
+    )
+
+
+def overlap(real: RealImages) -> str:
+    have, changed = int(real.exposure.near.sum()), int(real.exposure.changed.sum())
+    effective = real.effective if have else 0
+    return f"{have:,} images have it, worth {effective:.0f} comparable ones, beside {changed:,} that do not"
+
+
+def strength_in(shared: Shared, scores: Scores) -> Strength | None:
+    """By the predictor's columns of the table, where it has them, else as calibrated."""
+    change, setting = shared.change, shared.setting
+    if f"seen/{change}" not in scores:
+        return setting.strengths.get(change)
+    seen, read = (scores[f"{kind}/{change}"].double().numpy()[shared.rows] for kind in ("seen", "read"))
+    looked_at = ~np.isnan(read)
+    alone = target_value(setting.schema, setting.plan.do[change])
+    if alone is not None:
+        name, wanted = alone
+        own = setting.columns[name].double().numpy()[shared.rows][looked_at]
+        return slope_strength(seen[looked_at], read[looked_at], wanted, own)
+    exposure: Exposure = shared.real.exposure
+    changed, near, weights = (part[looked_at] for part in (exposure.changed, exposure.near, shared.real.weights))
+    if not (near.any() and changed.any()):
+        return None
+    return strength(seen[looked_at], read[looked_at], changed, near, weights)

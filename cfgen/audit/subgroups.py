@@ -1,0 +1,133 @@
+"""Bias in subgroups of the images, with intervals and tests that allow for looking at many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from torch import Tensor
+
+from cfgen.attributes import Binary, Categorical, Continuous, Schema
+from cfgen.audit.effect import Effect
+from cfgen.effects import CONFIDENCE, Estimate
+from cfgen.errors import UserError, unknown_name
+
+__all__ = ["Subgroup", "SubgroupRow", "subgroup_rows", "subgroups_of"]
+
+
+@dataclass(frozen=True)
+class Subgroup:
+    """The images with one value of an attribute; `name` is as a cohort's: "Smiling=1"."""
+
+    name: str
+    attribute: str
+    members: Tensor
+
+
+@dataclass(frozen=True)
+class SubgroupRow:
+    """The bias of one intervention in one subgroup.
+
+    `low` and `high` are the ends of an interval that is simultaneous for all subgroups of the intervention (Bonferroni).
+    `differs` is the p-value that the attribute's subgroups have the same bias (Cochran's Q), corrected for the number of
+    attributes (Holm).  `corrected` says whether real images corrected the estimate, else it is the model's word.
+    """
+
+    change: str
+    attribute: str
+    subgroup: str
+    n: int
+    bias: float
+    low: float
+    high: float
+    corrected: bool
+    verdict: str
+    differs: float
+
+    def record(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def subgroups_of(schema: Schema, columns: Mapping[str, Tensor], names: str | Sequence[str]) -> list[Subgroup]:
+    """Every value of these binary and categorical attributes ("all": of all) that some image has."""
+    known = [name for name in schema.names if not isinstance(schema[name], Continuous)]
+    wanted = known if names == "all" else [names] if isinstance(names, str) else list(names)
+    found = []
+    for name in wanted:
+        if name not in known:
+            raise UserError(unknown_name("binary or categorical attribute", name, known), argument="subgroups")
+        attribute = schema[name]
+        values: Sequence[Any] = attribute.values if isinstance(attribute, Categorical) else (0, 1)
+        assert isinstance(attribute, Binary | Categorical)
+        for position, value in enumerate(values):
+            members = columns[name] == position
+            if members.any():
+                found.append(Subgroup(f"{name}={value}", name, members))
+    return found
+
+
+def subgroup_rows(groups: Sequence[Subgroup], effects: Mapping[tuple[str, str], Effect]) -> list[SubgroupRow]:
+    """`effects` are by the name of the subgroup and the intervention."""
+    rows = []
+    for change in dict.fromkeys(change for _, change in effects):
+        mine = {group: effects[group.name, change] for group in groups if (group.name, change) in effects}
+        confidence = 1 - (1 - CONFIDENCE) / max(len(mine), 1)
+        p = holm({
+            name: equal_effects([effect.headline for group, effect in mine.items() if group.attribute == name])
+            for name in dict.fromkeys(group.attribute for group in mine)
+        })  # fmt: skip
+        rows += list(rows_of(change, mine, confidence, p))
+    return rows
+
+
+def rows_of(
+    change: str, effects: Mapping[Subgroup, Effect], confidence: float, p: Mapping[str, float]
+) -> Iterator[SubgroupRow]:
+    for group, effect in effects.items():
+        low, high = effect.headline.interval_at(confidence)
+        yield SubgroupRow(
+            change,
+            group.attribute,
+            group.name,
+            effect.changed,
+            effect.headline.value,
+            low,
+            high,
+            effect.combined is not None,
+            effect.verdict.code,
+            p[group.attribute],
+        )
+
+
+def equal_effects(estimates: Sequence[Estimate]) -> float:
+    """Cochran's Q: the p-value that estimates from different images are of the same quantity.
+
+    >>> same = Estimate(0.1, np.array([0.1, -0.1]), 100)
+    >>> equal_effects([same, same]), math.isnan(equal_effects([same]))
+    (1.0, True)
+    """
+    usable = [estimate for estimate in estimates if estimate.variance > 0]
+    if len(usable) < 2:
+        return math.nan
+    values = np.array([estimate.value for estimate in usable])
+    weights = 1 / np.array([estimate.variance for estimate in usable])
+    q = float(weights @ (values - weights @ values / weights.sum()) ** 2)
+    return float(stats.chi2.sf(q, len(usable) - 1))
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """p-values corrected for their number (Holm); NaN stays.
+
+    >>> holm({"a": 0.01, "b": 0.04})
+    {'a': 0.02, 'b': 0.04}
+    """
+    known = sorted((p, name) for name, p in p_values.items() if not math.isnan(p))
+    corrected, least = dict(p_values), 0.0
+    for rank, (p, name) in enumerate(known):
+        least = max(least, min(p * (len(known) - rank), 1.0))
+        corrected[name] = least
+    return corrected

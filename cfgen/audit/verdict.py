@@ -1,0 +1,111 @@
+"""A verdict for every intervention, before any number: may the model's counterfactuals be believed here?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cfgen.audit.strength import Strength
+from cfgen.effects import ENOUGH, Estimate, difference
+from cfgen.reporting.numbers import share
+
+__all__ = ["VERDICTS", "Verdict", "judge"]
+
+NOT_DRAWN = 0.25  # a strength whose whole interval lies below is that of an attribute that is not drawn
+WEAK = 0.8  # and below this, of one that is drawn too weakly to explain a difference otherwise
+HALF = 0.5  # drawn so weakly, agreement says little
+LEVEL = 0.01  # of the test that the two estimates agree: an audit makes several
+
+VERDICTS = {
+    "agrees": "real images and model agree",
+    "weak": "the model draws it too weakly",
+    "not_drawn": "the model does not draw it",
+    "overlap": "not enough overlap to tell",
+    "disagree": "real images and model disagree: the causal graph or the model is wrong",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`code` is a key of `VERDICTS`; `reason` gives its numbers and `advice` says what to do next."""
+
+    code: str
+    reason: str
+    advice: str
+
+    @property
+    def good(self) -> bool:
+        return self.code == "agrees"
+
+    @property
+    def words(self) -> str:
+        return VERDICTS[self.code]
+
+    def to_dict(self) -> dict[str, str]:
+        return {"code": self.code, "words": self.words, "reason": self.reason, "advice": self.advice}
+
+
+def judge(
+    generator: Estimate, checked: Estimate | None, strength: Strength | None, problem: str, effective: float
+) -> Verdict:
+    """`checked` is what real images or true pairs say without the model's word, None where they cannot; `problem` says why."""
+    judged = strength is not None and strength.judged
+    drawn = drawn_sentence(strength)
+    if strength is not None and judged and strength.high < NOT_DRAWN:
+        advice = (
+            "Do not use the model's images for this attribute; read the combined estimate, which real images correct."
+            if checked is not None
+            else "Do not use the model's images for this attribute, and collect images that have it."
+        )
+        return Verdict("not_drawn", drawn, advice)
+    if checked is None:
+        why = problem or f"the images that have it count as {effective:.0f} comparable ones, and {ENOUGH} are needed"
+        return Verdict("overlap", f"{why[0].upper()}{why[1:]}. {drawn}".strip(), advice_for_overlap(problem))
+    apart = difference(generator, checked)
+    gap = f"The model's estimate minus that of real images: {points(apart)}."
+    if apart.p_value() < LEVEL:
+        if strength is not None and judged and strength.high < WEAK:
+            return Verdict(
+                "weak", f"{drawn} {gap}", "Read the combined estimate; the model's own is too close to zero."
+            )
+        return Verdict(
+            "disagree",
+            f"{gap} {drawn}".strip(),
+            "Read the combined estimate if you trust the graph. Look for a cause of both the attribute and the image that is "
+            "missing from the graph (adjust for it), or compare with another model.",
+        )
+    if strength is not None and judged and strength.value < HALF:
+        return Verdict(
+            "weak", f"{drawn} {gap}", "Read the combined estimate; pictures of the model understate the change."
+        )
+    return Verdict("agrees", f"{gap} {drawn}".strip(), "")
+
+
+def drawn_sentence(strength: Strength | None) -> str:
+    if strength is None:
+        return ""
+    if not strength.judged:
+        return "The predictor cannot tell the attribute in real images, so its strength in counterfactuals is unknown."
+    return (
+        f"It is drawn at {share(strength.value)} of its strength in real images "
+        f"(95 % confidence interval {share(strength.low)} to {share(strength.high)})."
+    )
+
+
+def points(estimate: Estimate) -> str:
+    """A difference in points, with its interval.
+
+    >>> import numpy as np
+    >>> points(Estimate(-0.12, np.array([-0.1, 0.1] * 50), 100))
+    '-12.0 points (95 % confidence interval -14.0 to -10.0)'
+    """
+    value, low, high = (100 * number for number in (estimate.value, estimate.low, estimate.high))
+    return f"{value:+.1f} points (95 % confidence interval {low:+.1f} to {high:+.1f})"
+
+
+def advice_for_overlap(problem: str) -> str:
+    if problem:
+        return "Only the model can say; measure a few true pairs if you can make them."
+    return (
+        "Audit more images, ask for fewer attributes at once, or measure a few true pairs. Until then this is the model's "
+        "word alone."
+    )

@@ -1,0 +1,242 @@
+"""What real images say beside what the generator says: verdicts, combined estimates and their truth, in a world that is known."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from cfgen import audit as audit_command
+from cfgen.audit.library import audit
+from cfgen.errors import UserError
+from cfgen.runs.model import load_trained
+from tests.audit.shifting import Reddish
+from tests.audit.worlds import Bright, SeesDamage, Wetness, Workshop, exported, trained, true_effect
+from tests.fakes import ReadStripes
+
+DAMAGE = {"damaged": 1}
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return Workshop()
+
+
+@pytest.fixture(scope="module")
+def model(plain, tmp_path_factory):
+    return load_trained(exported(trained(plain), plain, tmp_path_factory.mktemp("good") / "model"))
+
+
+@pytest.fixture(scope="module")
+def blind(plain, tmp_path_factory):
+    """A generator whose training never showed it what damage looks like."""
+    return exported(trained(plain, blind_to="damaged"), plain, tmp_path_factory.mktemp("blind") / "model")
+
+
+def only(result, among="everyone", number=0):
+    (row,) = (row for row in result.audited[number].findings.bias if row.effect is not None and row.among == among)
+    return row.effect
+
+
+def predictor(model):
+    return ReadStripes(model.schema, strength=0.3)
+
+
+def test_a_good_generator_agrees_with_real_images_and_both_hold_the_truth(model):
+    effect = only(audit(model, Bright(), do=[DAMAGE], explain=(), predictor=predictor(model)))
+    truth = true_effect(Bright(), DAMAGE)
+    assert effect.verdict.code == "agrees"
+    assert effect.verdict.good
+    assert effect.real.holds(truth)
+    assert effect.combined.holds(truth)
+    assert effect.combined.half <= effect.real.half + 1e-9
+    assert effect.strength.value == pytest.approx(1, abs=0.05)
+    assert effect.kind == "total"
+    assert effect.adjusted == ["old", "wet"]
+    (up_low, up_high), (down_low, down_high) = effect.bounds
+    assert up_low <= effect.headline.value + 1e-9
+    assert up_high - down_high == pytest.approx(effect.headline.value)
+    assert down_low >= 0
+
+
+@pytest.mark.slow
+def test_a_generator_that_does_not_draw_it_is_found_out_and_the_estimate_still_holds(blind, here, capsys):
+    """By a predictor that the audit trains itself; in the console, the report, the CSV and the JSON."""
+    words = [
+        "--model",
+        str(blind),
+        "--classifier",
+        "tests.audit.worlds:Bright",
+        "--do",
+        "damaged=1",
+        "--explain",
+        "none",
+    ]
+    words += ["--accelerator", "cpu", "--label", "bright"]
+    assert audit_command.main([*words, "--out", "found", "--strict"]) == 3
+    out = capsys.readouterr().out
+    truth = true_effect(Bright(), DAMAGE)
+    facts = json.loads((here / "found/audit.json").read_text())
+    (found,) = facts["classifiers_audited"][0]["interventions"]
+    assert found["verdict"]["code"] == "not_drawn"
+    assert not facts["trusted"]
+    assert truth > 0.2
+    assert abs(found["generator"]["value"]) < 0.05
+    assert found["combined"]["low"] <= truth <= found["combined"]["high"]
+    assert facts["predictor"]["accuracy"]["damaged"] > 0.9
+    words_of_verdict = found["verdict"]["words"]
+    pages = [(here / "found" / name).read_text() for name in ("report.html", "report.md")]
+    assert all(words_of_verdict.lower() in page.lower() for page in pages)
+    assert "not draw" in out
+    assert "not_drawn" in (here / "found/bias.csv").read_text()
+    assert audit_command.main([*words, "--out", "again"]) == 0  # only with --strict is a verdict an exit code
+
+
+def test_a_hidden_common_cause_is_told_and_adjusting_for_it_mends_it(tmp_path):
+    data = Workshop(rows=3000, hidden=True)
+    model = load_trained(exported(trained(data), data, tmp_path / "model"))
+    # an exact generator: the disagreement is the graph's
+    with torch.no_grad():
+        model.module.stripes.copy_(trained(Workshop()).stripes)
+    truth = true_effect(Bright(), DAMAGE, hidden=True)
+    ask = {"do": [DAMAGE], "explain": (), "predictor": predictor(model)}
+    hidden = only(audit(model, Bright(), **ask))
+    assert not hidden.combined.holds(truth)
+    assert hidden.verdict.code == "disagree"
+    assert "missing from the graph" in hidden.verdict.advice
+    result = audit(model, Bright(), adjust=["camera"], **ask)
+    mended = only(result)
+    assert mended.combined.holds(truth)
+    assert mended.verdict.code == "agrees"
+    assert mended.adjusted[-1] == "camera"
+    assert any("camera" in text for text in result.facts["assumed"])
+    for wrong in ("damaged", "flash"):
+        with pytest.raises(UserError) as refusal:
+            audit(model, Bright(), adjust=[wrong], **ask)
+        assert refusal.value.argument == "adjust"
+
+
+def test_the_total_effect_and_the_direct_one(model):
+    ask = {"do": [{"old": 1}], "explain": (), "predictor": None}
+    total, direct = (only(audit(model, Bright(), hold=hold, **ask)) for hold in ((), ("damaged",)))
+    truths = [true_effect(Bright(), {"old": 1}, hold=hold) for hold in ((), ("damaged",))]
+    assert truths[0] > truths[1] + 0.03
+    assert [effect.kind for effect in (total, direct)] == ["total", "direct"]
+    assert direct.held == ["damaged"]
+    assert "damaged" in direct.adjusted
+    assert "damaged" not in total.adjusted
+    for effect, truth in zip((total, direct), truths, strict=True):
+        assert effect.combined.holds(truth)
+        assert effect.generator.value == pytest.approx(truth, abs=0.06)
+    with pytest.raises(UserError) as refusal:
+        audit(model, Bright(), hold=["wet"], **ask)
+    assert refusal.value.argument == "hold"
+
+
+def test_two_classifiers_are_compared_on_the_same_images(model):
+    networks = [Bright(), Bright(), Wetness(), SeesDamage()]
+    result = audit(model, networks, do=[DAMAGE], explain=(), predictor=None)
+    assert [one.name for one in result.audited] == ["Bright", "Bright #2", "Wetness", "SeesDamage"]
+    same, wet, sees = (contrast.estimate for contrast in result.contrasts)
+    assert same.value == 0
+    assert same.se == 0
+    assert wet.value == pytest.approx(only(result, number=2).headline.value - only(result).headline.value)
+    assert wet.holds(-true_effect(Bright(), DAMAGE))
+    assert sees.holds(1 - true_effect(Bright(), DAMAGE))
+    assert set(result.to_frame()["classifier"]) == {one.name for one in result.audited}
+
+
+def test_the_disagreement_of_several_models_widens_the_interval(model, blind):
+    ask = {"do": [DAMAGE], "explain": (), "predictor": None}
+    one = only(audit(model, Bright(), **ask))
+    both = only(audit(model, Bright(), models=[blind], **ask))
+    assert len(both.generators) == 2
+    assert both.generator.value == pytest.approx(sum(each.value for each in both.generators) / 2)
+    assert both.generator.half > 3 * one.generator.half
+    assert both.combined.holds(true_effect(Bright(), DAMAGE))
+    assert both.combined.half < both.generator.half
+
+
+def test_what_real_images_cannot_say_is_said(model):
+    """A cohort chosen by an effect of the intervention, and an intervention that too few images have."""
+    result = audit(model, Bright(), do=[{"old": 1}], among=["damaged=1"], explain=(), predictor=None)
+    chosen = only(result, "damaged=1")
+    assert chosen.combined is None
+    assert chosen.verdict.code == "overlap"
+    assert "damaged" in chosen.problem
+    assert only(result).combined is not None
+    few = only(audit(model, Bright(), do=["old=1,damaged=1,wet=1"], explain=(), predictor=None, count=90))
+    assert few.combined is None
+    assert few.headline is few.generator
+    assert str(few.have) in few.problem
+
+
+def test_an_attribute_that_the_classifier_ignores_is_not_called_biased(model):
+    effect = only(audit(model, Wetness(), do=[DAMAGE], explain=(), predictor=None))
+    assert effect.combined.holds(0)
+    assert effect.significant == "no"
+    sees = only(audit(model, SeesDamage(), do=[DAMAGE], explain=(), predictor=None))
+    assert sees.significant == "5%"
+    assert sees.combined.value == pytest.approx(1, abs=0.02)
+    assert sees.combined.low < 1  # so many equal answers still leave some doubt
+
+
+def test_subgroups_allow_for_looking_at_many(model):
+    result = audit(model, Bright(), do=[DAMAGE], subgroups="all", explain=(), predictor=None)
+    rows = {row.subgroup: row for row in result.audited[0].subgroups}
+    # of those that are not damaged, there is none with damaged=1
+    assert set(rows) == {"old=0", "old=1", "damaged=0", "wet=0", "wet=1"}
+    for row in rows.values():
+        assert row.low < row.bias < row.high
+    alone = only(audit(model, Bright(), do=[DAMAGE], among=["wet=1"], explain=(), predictor=None), "wet=1")
+    assert rows["wet=1"].bias == pytest.approx(alone.headline.value)
+    assert rows["wet=1"].high - rows["wet=1"].low > alone.headline.high - alone.headline.low
+    assert math.isnan(rows["damaged=0"].differs)
+    with pytest.raises(UserError) as refusal:
+        audit(model, Bright(), do=[DAMAGE], subgroups=["rusty"], explain=(), predictor=None)
+    assert refusal.value.argument == "subgroups"
+
+
+def test_bias_at_other_strengths_is_read_off_at_the_full_one(model):
+    result = audit(
+        model, Bright(), do=[DAMAGE], strengths=[0.5, 2.0], explain=(), predictor=predictor(model), count=600
+    )
+    (row,) = (row for row in result.bias if row.do)
+    assert [point.asked for point in row.dose.points] == [0, 0.5, 1, 2]
+    biases = [point.bias for point in row.dose.points]
+    assert biases == sorted(biases)
+    assert row.dose.full == pytest.approx(row.dose.points[2].bias, abs=0.02)
+    assert row.dose.to_dict()["model_based"]
+    with pytest.raises(UserError) as refusal:
+        audit(model, Bright(), do=[DAMAGE], strengths=[0.0], predictor=None)
+    assert refusal.value.argument == "strengths"
+
+
+def test_an_image_is_explained_by_itself(model, plain):
+    result = audit(model, Bright(), do=[DAMAGE], local=[3, 5], predictor=None, count=20)
+    frame = result.frames()["local"]
+    assert frame["image"].unique().tolist() == [3, 5]
+    x = plain.images("test")[:20] / 255
+    a = {name: column[:20] for name, column in plain.columns("test").items()}
+    for name in ("old", "damaged", "wet"):
+        with_, without = (Bright()(model.counterfactual(x, a, {name: v}).images).sigmoid()[3].item() for v in (1, 0))
+        (score,) = frame[(frame["image"] == 3) & (frame["attribute"] == name)]["score"]
+        assert score == pytest.approx(with_ - without, abs=1e-5)
+    with pytest.raises(UserError) as refusal:
+        audit(model, Bright(), do=[DAMAGE], local=[99], predictor=None, count=20)
+    assert refusal.value.argument == "local"
+
+
+def test_true_pairs_correct_what_few_images_cannot(run):
+    """43 drawn faces are too few for real images, and 20 true pairs say it all the same."""
+    model = load_trained(run)
+    ask = {"do": ["Pale_Skin=1"], "explain": (), "predictor": None}
+    result = audit(model, Reddish(), pairs=20, **ask)
+    (row,) = (row for row in result.bias if row.do)
+    assert row.effect.real is None
+    assert row.effect.pair_count == 20
+    assert row.effect.combined is row.effect.pairs
+    assert row.truth_within
+    with pytest.raises(UserError) as refusal:
+        audit(model, Reddish(), pairs=3, **ask)
+    assert refusal.value.argument == "pairs"
