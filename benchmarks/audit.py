@@ -64,8 +64,7 @@ def main() -> None:
         scores = compute_scores(mechanism, {"it": ExternalClassifier(classifier)}, Images(x, columns, "test"), plan)
         setting = Setting(mechanism.scm.schema, mechanism.scm.graph, columns, plan, everyone, {})
         found = effects(setting, {"it": [scores["it"]]})
-        by_change = {(among, change): effect for (_, among, change), effect in found.items()}
-        findings(scores["it"], plan, everyone, effects=by_change)
+        findings(scores["it"], plan, everyone, effects=found["it"])
 
     bare(mechanism, classifier, batches[:1])
     seconds: dict[str, list[float]] = {"bare forward passes": [], "audit": []}

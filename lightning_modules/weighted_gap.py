@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from cfgen.attributes import Columns, Schema
-from cfgen.effects import ENOUGH, RealImages, adjustment_for, exposure_of, features
+from cfgen.effects import RealImages, adjustment_for, exposure_of, features
 from cfgen.effects.nuisance import logistic
 from cfgen.effects.real_images import LEAST
 from cfgen.scm.graph import CausalGraph
@@ -26,10 +26,7 @@ def comparable_images(
     """What real images with these attributes can say of an intervention; and, where they cannot say anything, why."""
     adjustment = adjustment_for(graph, do)
     real = RealImages(exposure_of(schema, columns, do), features(schema, columns, adjustment.names))
-    if adjustment.problem or real.enough:
-        return real, adjustment.problem
-    n_changed = int(real.exposure.changed.sum())
-    return real, f"{real.effective:.0f} comparable images have it and {n_changed} do not; {ENOUGH} of each are needed"
+    return real, adjustment.problem or real.refusal
 
 
 class Comparison(nn.Module):

@@ -11,7 +11,7 @@ import pytest
 from cfgen.__main__ import main
 
 SAID = {
-    "generat x": "unknown command 'generat'. Did you mean 'generate'? Valid: audit, data, evaluate, export, fit, generate, quickstart",
+    "generat x": "unknown command 'generat'. Did you mean 'generate'? Valid: audit, calibrate, data, evaluate, export, fit, generate, quickstart",
     "generate": "MODEL, --do are missing; `cfgen generate --help` explains the options",
     "generate nope --do label=1": "there is no run, checkpoint or exported model at nope (runs here: none), and unknown packaged model 'nope'. Valid: faces-csali, faces-modulated, morphomnist-csali",
     "generate morphomnist-csali --doo label=1": "there is no option --doo. Did you mean --do? Valid: --do, --given, --help, --images, --index, --out, --seed",
@@ -29,7 +29,9 @@ SAID = {
     "evaluate morphomnist-csali --count 0": "--count: expected a whole number of 1 or more, not '0'",
     "evaluate morphomnist-csali --split tset": "--split: expected one of test, val, not 'tset'",
     "evaluate morphomnist-csali --metrics cycle": "--metrics: unknown metric 'cycle'. Did you mean 'cycles'? Valid: bias, commutativity, cycles, effectiveness, fid, labels, minimality, reversibility, truth",
-    "audit --model faces-modulated": "--classifier, --do are missing; `cfgen audit --help` explains the options",
+    "audit --model faces-modulated": "--classifier is missing; `cfgen audit --help` explains the options",
+    "audit --model faces-modulated --classifier x": "--do: it is missing; give an intervention, such as Young=0",
+    "audit --model faces-modulated --classifier tests.audit.shifting:Reddish --do Bangs=1 --hold Smiling": "--hold: no intervention changes Smiling, so there is nothing to hold; by the causal graph they change nothing",
     "audit --model faces-modulated --classifier nope --do Bangs=1": "--classifier: there is no classifier at nope; give a cfgen run or its .ckpt file, MODULE:FUNCTION that returns an nn.Module, an ONNX file (.onnx), or a program saved by torch.export (.pt2)",
     "audit --model faces-modulated --classifier x --do Bangs=2": "--do: do(Bangs=2) is out of range. Valid: 0 or 1",
     "audit --model faces-modulated --classifier x --do Bangs=1 --threshold 2": "--threshold: expected a number between 0 and 1, not '2'",

@@ -251,9 +251,10 @@ def read_images(
     if processes is not None:
         processes.launch()
         mechanism = mechanism.to(processes.device)
-    names = mechanism.scm.schema.names
+    schema = mechanism.scm.schema
+    names = schema.names
     if isinstance(predictor, nn.Module):
-        predictor.to(mechanism.scm.schema.low.device)
+        predictor.to(schema.low.device)
     asked = {text: asked_of(mechanism, columns, values, seed, changed_only=True) for text, values in do.items()}
     kinds = ["real", "reconstructed", *asked]
     table = torch.zeros(len(x), len(kinds), len(names))
@@ -272,7 +273,15 @@ def read_images(
     parts = dict(zip(kinds, table.double().unbind(dim=1), strict=True))
     read = {kind: dict(zip(names, part.numpy().T, strict=True)) for kind, part in parts.items()}
     base = read["real"] if isinstance(mechanism, ResidualKept) else read["reconstructed"]
-    return Readings(read["real"], read["reconstructed"], base, {text: read[text] for text in asked})
+    a = schema.encode({name: columns[name].to(schema.low.device) for name in names})
+    return Readings(
+        read["real"],
+        read["reconstructed"],
+        base,
+        {text: read[text] for text in asked},
+        a.cpu().double().numpy(),
+        {text: one.a_c.cpu().double().numpy() for text, one in asked.items()},
+    )
 
 
 def read_table(predictor: ReadsAttributes, images: Tensor, names: Sequence[str]) -> Tensor:

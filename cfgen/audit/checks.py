@@ -14,6 +14,7 @@ from cfgen.command_line import parse_assignments
 from cfgen.contracts import ImageData, other_columns
 from cfgen.errors import UserError
 from cfgen.reporting.numbers import count_of
+from cfgen.scm import AttributeSCM
 from cfgen.scm.graph import CausalGraph
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "parse_held",
     "parse_interventions",
     "parse_local",
+    "parse_plan",
     "parse_strengths",
 ]
 
@@ -43,6 +45,28 @@ def check_numbers(*, threshold: float, seed: int, **counts: int | None) -> None:
     for name, number in counts.items():
         if number is not None and number < 1:
             raise UserError(f"expected a whole number of 1 or more, not {number}", argument=name)
+
+
+def parse_plan(
+    scm: AttributeSCM,
+    do: Assignments,
+    curves: Sequence[str],
+    hold: Sequence[str],
+    strengths: Sequence[float],
+    explain: str | Sequence[str],
+    **numbers: Any,
+) -> Plan:
+    """What is asked of images; `numbers` are the other fields of `Plan`."""
+    points = parse_curves(scm.schema, curves)
+    asked = parse_interventions(scm.schema, do, optional=bool(points))
+    return Plan(
+        do=asked | {text: values for of_one in points.values() for text, values in of_one.items()},
+        explain=parse_explained(scm.schema, explain),
+        hold=parse_held(scm.graph, hold, asked),
+        strengths=parse_strengths(strengths),
+        curves={name: list(of_one) for name, of_one in points.items()},
+        **numbers,
+    )
 
 
 def parse_interventions(schema: Schema, do: Assignments, optional: bool = False) -> dict[str, dict[str, Any]]:

@@ -72,7 +72,7 @@ def parser() -> CommandParser:
         "that the causal graph makes follow changes too, the total effect); can be repeated")  # fmt: skip
     add("--adjust", action="append", default=[], type=str, metavar="COLUMN",
         help="adjust for this column of the data too, which the model does not know; it must not be caused by an intervention. "
-        "This is how a hidden common cause is removed; can be repeated")  # fmt: skip
+        "This is how a hidden common cause is removed; can be repeated (default: the model's attributes only)")  # fmt: skip
     add("--pairs", type=str, metavar="N|FILE.csv",
         help="correct by true counterfactuals: of N images, where the data knows or can make them, or before and after pictures "
         "in a table with the columns before, after, do and the attributes (default: by real images alone)")  # fmt: skip
@@ -104,7 +104,7 @@ def parser() -> CommandParser:
         help="what the classifier returns. logit: of yes, or one for each of several classes of which one is true; multilabel: "
         "a logit for each of several labels of which any may be true; probability: of yes, or one for each class or label; "
         "class: the number of the class")  # fmt: skip
-    add("--positive", action="append", type=int, metavar="CLASS",
+    add("--positive", action="append", default=[], type=str, metavar="CLASS",
         help="the number of the class that counts as yes, or with multilabel of the label; from 0 (default: 1 of two classes, "
         "the only label; otherwise it has to be given). Several classes are audited one by one; repeat the option")  # fmt: skip
     add("--threshold", type=OpenUnitInterval, default=0.5, metavar="P",
@@ -164,17 +164,22 @@ def names(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",")] if text else []
 
 
-def parse_numbers_of_images(text: str | None) -> list[int]:
-    try:
-        return [int(part) for part in names(text)]
-    except ValueError:
-        raise UserError(f"expected whole numbers joined by commas, not {text!r}", argument="local") from None
+def whole_numbers(texts: Sequence[str], argument: str) -> list[int]:
+    """Numbers of images or classes, from 0.
+
+    >>> whole_numbers(["0", "7"], "local")
+    [0, 7]
+    """
+    for text in texts:
+        if not text.isdigit():
+            raise UserError(f"expected a whole number of 0 or more, not {text!r}", argument)
+    return [int(text) for text in texts]
 
 
 def command(words: Sequence[str]) -> int:
     options = parser().parse_args(list(words))
     if not (options.do or options.curve):
-        raise UserError("--do is missing: give an intervention, such as --do Young=0")
+        raise UserError("it is missing; give an intervention, such as Young=0", argument="do")
     all_or_names = {
         name: text if (text := getattr(options, name)) == "all" else [] if text == "none" else names(text)
         for name in ("explain", "subgroups")
@@ -182,7 +187,7 @@ def command(words: Sequence[str]) -> int:
     resize = parse_size(options.resize) if options.resize else None
     mean, std = parse_numbers(options.mean, "mean"), parse_numbers(options.std, "std")
     strengths = parse_numbers(options.strengths, "strengths") if options.strengths else ()
-    local = parse_numbers_of_images(options.local)
+    local, positive = whole_numbers(names(options.local), "local"), whole_numbers(options.positive, "positive")
     pairs = int(options.pairs) if options.pairs and options.pairs.isdigit() else options.pairs
     for argument in ("do", "among"):
         for text in getattr(options, argument):
@@ -194,7 +199,7 @@ def command(words: Sequence[str]) -> int:
     from dataclasses import replace
 
     from cfgen.audit.library import audit  # only now: importing torch and Lightning takes seconds
-    from cfgen.audit.terminal import show
+    from cfgen.audit.report.console import show
     from cfgen.processes import Processes
     from cfgen.reporting.files import new_folder
     from cfgen.runs.data import results_folder
@@ -228,7 +233,7 @@ def command(words: Sequence[str]) -> int:
             std=std,
             layout=options.layout,
             output=options.output,
-            positive=options.positive,
+            positive=positive or None,
             threshold=options.threshold,
             label=options.label,
             trusted=options.trusted,

@@ -16,6 +16,7 @@ from cfgen.audit.reading import target_value
 from cfgen.audit.strength import Strength, slope_strength, strength
 from cfgen.audit.verdict import Verdict, judge
 from cfgen.effects import (
+    ENOUGH,
     Array,
     Estimate,
     Exposure,
@@ -31,6 +32,8 @@ from cfgen.effects import (
     frechet_bounds,
     pool_models,
 )
+from cfgen.effects.real_images import STRANGERS
+from cfgen.reporting.numbers import count_of, share
 from cfgen.scm.graph import CausalGraph
 
 __all__ = ["Effect", "OutsideAnswers", "Setting", "effects"]
@@ -86,8 +89,10 @@ class Effect:
 
     @property
     def bounds(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """How many answers may flip to yes and to no (Fréchet), by the shares of yes before and after."""
-        return frechet_bounds(self.positive, self.headline.value)
+        """How many answers may flip to yes and to no (Fréchet), whatever share of yes the interval allows afterwards."""
+        (up_least, _), (_, down_most) = frechet_bounds(self.positive, self.headline.low)
+        (_, up_most), (down_least, _) = frechet_bounds(self.positive, self.headline.high)
+        return (up_least, up_most), (down_least, down_most)
 
     def record(self) -> dict[str, Any]:
         """As bias.csv has it."""
@@ -162,9 +167,9 @@ class Setting:
     outside: Mapping[str, Mapping[str, OutsideAnswers]] = field(default_factory=dict)
 
 
-def effects(setting: Setting, tables: Mapping[str, Sequence[Scores]]) -> dict[tuple[str, str, str], Effect]:
-    """By classifier, cohort and intervention; `tables` are each classifier's, one for each model, the first model's first."""
-    found = {}
+def effects(setting: Setting, tables: Mapping[str, Sequence[Scores]]) -> dict[str, dict[tuple[str, str], Effect]]:
+    """Of each classifier, by cohort and intervention; `tables` are its own, one for each model, the first model's first."""
+    found: dict[str, dict[tuple[str, str], Effect]] = {name: {} for name in tables}
     for among, members in setting.cohorts.items():
         rows = members.numpy()
         columns = {name: column[members] for name, column in setting.columns.items()}
@@ -180,7 +185,7 @@ def effects(setting: Setting, tables: Mapping[str, Sequence[Scores]]) -> dict[tu
             shared = Shared(setting, change, real, kept, [*adjustment.names, *others], adjustment.problem, rows)
             for classifier, scores in tables.items():
                 outside = setting.outside.get(classifier, {}).get(change) if rows.all() else None
-                found[classifier, among, change] = one_effect(shared, scores, outside)
+                found[classifier][among, change] = one_effect(shared, scores, outside)
     return found
 
 
@@ -225,6 +230,7 @@ def one_effect(shared: Shared, tables: Sequence[Scores], outside: OutsideAnswers
     if pairs is not None:
         combined = pairs if combined is None else combine([combined, pairs])
     generator = pool_models(generators)
+    problem = "" if usable else shared.problem or too_few(shared.real)
     seen = strength_in(shared, first)
     checked = real if real is not None else pairs
     return Effect(
@@ -244,15 +250,19 @@ def one_effect(shared: Shared, tables: Sequence[Scores], outside: OutsideAnswers
         pair_count=pair_count,
         combined=combined,
         strength=seen,
-        problem=shared.problem or ("" if usable else overlap(shared.real)),
-        verdict=judge(generator, checked, seen, shared.problem, shared.real.effective if exposure.near.any() else 0.0),
+        problem=problem,
+        verdict=judge(generator, checked, seen, problem, more_images_help=not shared.problem),
     )
 
 
-def overlap(real: RealImages) -> str:
-    have, changed = int(real.exposure.near.sum()), int(real.exposure.changed.sum())
-    effective = real.effective if have else 0
-    return f"{have:,} images have it, worth {effective:.0f} comparable ones, beside {changed:,} that do not"
+def too_few(real: RealImages) -> str:
+    """What real images lack."""
+    have, changed = count_of(int(real.exposure.near.sum()), "image"), int(real.exposure.changed.sum())
+    if real.effective < ENOUGH:
+        return f"{have} with the values count as {real.effective:.0f} comparable ones, and {ENOUGH} are needed"
+    if changed < ENOUGH:
+        return f"only {count_of(changed, 'image')} would change, and {ENOUGH} are needed"
+    return f"{share(real.strangers)} of the images are unlike all {have} with the values, and {share(STRANGERS)} may be"
 
 
 def strength_in(shared: Shared, scores: Scores) -> Strength | None:

@@ -38,21 +38,22 @@ class Judge:
 
 
 def judge_of(
-    predictor: str | Path | ReadsAttributes | None,
+    reader: ReadsAttributes | None,
+    asked_for: str | Path | ReadsAttributes | None,
     model: TrainedModel,
     data: ImageData,
     plan: Plan,
     processes: Processes | None,
     progress: bool,
 ) -> Judge:
-    """As asked for; to train one is spared where the model's calibration knows every intervention of the plan."""
-    if predictor is None or predictor == NO_ONE:
+    """The `reader` that was given (`fitting_predictor`), or as `asked_for`: to train one is spared where the model's calibration
+    knows every intervention of the plan."""
+    if reader is not None:
+        name = asked_for if isinstance(asked_for, (str, Path)) else None
+        sha = fingerprint(name, reader) if isinstance(reader, nn.Module) else None
+        return Judge(reader, facts={"source": "given", "sha256": sha, "accuracy": accuracies(reader, data)})
+    if asked_for != TRAIN:
         return Judge()
-    if predictor != TRAIN:
-        given = fitting_predictor(predictor, model.module, plan)
-        name = predictor if isinstance(predictor, (str, Path)) else None
-        sha = fingerprint(name, given) if isinstance(given, nn.Module) else None
-        return Judge(given, facts={"source": "given", "sha256": sha, "accuracy": accuracies(given, data)})
     calibration = None if plan.strengths else read_calibration(model)
     if calibration is not None and calibration.keep_residual == plan.keep_residual:
         known = {name: calibrated_strength(calibration, model.schema, do) for name, do in plan.do.items()}
@@ -84,9 +85,12 @@ def calibrated_strength(calibration: Calibration, schema: Schema, do: Mapping[st
 
 
 def fitting_predictor(
-    predictor: str | Path | ReadsAttributes, mechanism: ImageMechanismModule, plan: Plan
-) -> ReadsAttributes:
-    """The predictor, if it can read the model's images and something that is asked of them."""
+    predictor: str | Path | ReadsAttributes | None, mechanism: ImageMechanismModule, plan: Plan
+) -> ReadsAttributes | None:
+    """The predictor that was given, if it can read the model's images and something that is asked of them; None where one is to
+    be trained, or none is wanted."""
+    if predictor is None or predictor in (TRAIN, NO_ONE):
+        return None
     if isinstance(predictor, (str, Path)):
         try:
             predictor = load_module(predictor, Predictor).eval()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,12 @@ from cfgen.audit.checks import (
     check_numbers,
     parse_adjusted,
     parse_cohorts,
-    parse_curves,
-    parse_explained,
-    parse_held,
-    parse_interventions,
     parse_local,
-    parse_strengths,
+    parse_plan,
 )
 from cfgen.audit.effect import Setting, effects
 from cfgen.audit.explained import ranking_lines
-from cfgen.audit.judging import Judge, judge_of
+from cfgen.audit.judging import Judge, fitting_predictor, judge_of
 from cfgen.audit.material import (
     choose_pairs,
     fitting_models,
@@ -36,8 +34,7 @@ from cfgen.audit.material import (
     read_data,
 )
 from cfgen.audit.outcome import Audited, AuditResult, contrasts
-from cfgen.audit.plan import Plan
-from cfgen.audit.respondents import Classifiers, Respondent, check_on, respondents
+from cfgen.audit.respondents import Classifiers, check_on, respondents, with_labels
 from cfgen.audit.results import EVERYONE, findings
 from cfgen.audit.run import Images, compute_scores
 from cfgen.audit.subgroups import subgroup_rows, subgroups_of
@@ -130,114 +127,108 @@ def audit(
     given = {name: plain(value) for name, value in locals().items() if name not in NOT_OPTIONS}
     started = time.time()
     check_numbers(threshold=threshold, seed=seed, count=count, batch_size=batch_size, explain_count=explain_count)
-    schema = model.schema
-    cohorts = parse_cohorts(schema, among)
-    curve_do = parse_curves(schema, curves)
-    asked = parse_interventions(schema, do, optional=bool(curve_do))
-    plan = Plan(
-        asked | {text: values for points in curve_do.values() for text, values in points.items()},
-        parse_explained(schema, explain),
-        explain_count,
-        seed,
-        batch_size,
-        keep_residual,
-        parse_held(model.scm.graph, hold, asked),
-        parse_strengths(strengths),
-        {name: list(points) for name, points in curve_do.items()},
-    )
+    cohorts = parse_cohorts(model.schema, among)
+    plan = parse_plan(
+        model.scm, do, curves, hold, strengths, explain,
+        explain_count=explain_count, seed=seed, batch_size=batch_size, keep_residual=keep_residual,
+    )  # fmt: skip
     others = fitting_models(model, models)
-    data = read_data(model, split)
+    answering = respondents(
+        classifier, positive, trusted=trusted, resize=resize, mean=mean, std=std, layout=layout, output=output
+    )  # fmt: skip
+    reader = fitting_predictor(predictor, model.module, plan)
+    data = read_data(model, split)  # from here on it can take long
     images = Images(
         x=data.images(split)[:count],
         columns={name: column[:count] for name, column in data.columns(split).items()},
         split=split,
         truth=data if isinstance(data, KnowsTruth) else None,
     )
+    explained = parse_local(local, len(images.x), plan)
     extra = {name: column[:count] for name, column in parse_adjusted(data, split, adjust).items()}
-    groups = subgroups_of(schema, images.columns, subgroups)
+    groups = subgroups_of(model.schema, images.columns, subgroups)
     everyone = torch.ones(len(images.x), dtype=torch.bool)
     members = {EVERYONE: everyone} | {text: cohort(images.columns, values) for text, values in cohorts.items()}
-    check_intervention_work(schema, images.columns, plan, members)
-    answering = respondents(
-        classifier, positive, data, split, label=label, trusted=trusted, resize=resize, mean=mean, std=std,
-        layout=layout, output=output,
-    )  # fmt: skip
-    device = schema.low.device if processes is None else processes.device
+    check_intervention_work(model.schema, images.columns, plan, members)
+    answering = with_labels(answering, data, split, len(images.x), label)
+    device = model.schema.low.device if processes is None else processes.device
     check_on(as_unit_float(images.x[:CHECKED]), answering, device)
     images, outside_pairs = choose_pairs(images, data, model, plan, pairs)
-    reader = judge_of(predictor, model, data, plan, processes, progress)
-    lines = list(ranking_lines(schema, images.columns, plan.explain, plan.explain_count))
+    judge = judge_of(reader, predictor, model, data, plan, processes, progress)
+    lines = list(ranking_lines(model.schema, images.columns, plan.explain, plan.explain_count))
     classifiers = {one.name: one.classifier for one in answering}
-    work = (1 + len(others)) * len(images.x)
     with contextlib.ExitStack() as stack:
         shown = progress and (processes is None or processes.first)
+        work = (1 + len(others)) * len(images.x)
         advance = stack.enter_context(progress_bar("auditing", work)) if shown else lambda images: None
-        tables = compute_scores(
-            model.module, classifiers, images, plan, lines=lines, predictor=reader.predictor, processes=processes,
-            advance=advance,
-        )  # fmt: skip
-        further = [
-            compute_scores(one.module, classifiers, images, plan, processes=processes, advance=advance)
-            for one in others
-        ]
+        ask = partial(
+            compute_scores, classifiers=classifiers, images=images, plan=plan, processes=processes, advance=advance
+        )
+        tables = ask(model.module, lines=lines, predictor=judge.predictor)
+        further = [ask(one.module) for one in others]
     setting = Setting(
-        schema,
-        model.scm.graph,
-        images.columns,
-        plan,
-        members | {group.name: group.members for group in groups},
-        {text: set(values) for text, values in cohorts.items()} | {group.name: {group.attribute} for group in groups},
-        threshold,
-        extra,
-        reader.calibrated,
-        outside_answers(model.module, classifiers, outside_pairs, plan, threshold),
+        schema=model.schema,
+        graph=model.scm.graph,
+        columns=images.columns,
+        plan=plan,
+        cohorts=members,
+        chosen_by={text: set(values) for text, values in cohorts.items()},
+        threshold=threshold,
+        others=extra,
+        strengths=judge.calibrated,
+        outside=outside_answers(model.module, classifiers, outside_pairs, plan, threshold),
     )
-    found = effects(setting, {name: [table, *(more[name] for more in further)] for name, table in tables.items()})
-    audited = []
-    for one in answering:
-        mine = {(among, change): effect for (name, among, change), effect in found.items() if name == one.name}
-        scores = tables[one.name]
-        result = findings(
-            scores, plan, members, threshold, labels=labels_of(one, images), lines=lines, effects=mine
-        )  # fmt: skip
-        rows = subgroup_rows(groups, {key: effect for key, effect in mine.items() if key[0] not in members})
-        examples = flip_examples(model.module, images, plan, scores, threshold)
-        audited.append(Audited(one.name, one.label, result, scores, rows, examples))
+    in_groups = replace(
+        setting,
+        cohorts={group.name: group.members for group in groups},
+        chosen_by={group.name: {group.attribute} for group in groups},
+    )
+    answers = {name: [table, *(more[name] for more in further)] for name, table in tables.items()}
+    found, found_in_groups = effects(setting, answers), effects(in_groups, answers)
+    audited = [
+        Audited(
+            name=one.name,
+            label=one.label,
+            findings=findings(
+                tables[one.name], plan, members, threshold,
+                labels=one.labels, lines=lines, effects=found[one.name],
+            ),
+            scores=tables[one.name],
+            subgroups=subgroup_rows(groups, found_in_groups[one.name]),
+            flips=flip_examples(model.module, images, plan, tables[one.name], threshold),
+        )
+        for one in answering
+    ]  # fmt: skip
     facts = {
         "options": {"model": plain(model.source), **given},
         "seed": seed,
         "data": {"split": split, "images": len(images.x), "sha256": data_fingerprint(images.x, images.columns)},
         "model": {"sha256": fingerprint(model.source, model.module), "graph": model.scm.graph.edges},
         "models": [{"source": plain(one.source), "sha256": fingerprint(one.source, one.module)} for one in others],
-        "classifiers": [
-            {"name": one.name, "sha256": fingerprint(one.given, one.classifier)} for one in answering
-        ],
-        "predictor": reader.facts,
-        "assumed": assumptions(extra, reader),
+        "classifiers": [{"name": one.name, "sha256": fingerprint(one.given, one.classifier)} for one in answering],
+        "predictor": judge.facts,
+        "assumed": assumptions(extra, judge),
         "versions": versions(),
         "git_commit": git_commit(),
         "device": f"{1 if processes is None else processes.count} x {device.type}",
         "model_scores": model_scores(model),
-    }  # fmt: skip
+        "seconds": round(time.time() - started, 1),
+    }
     return AuditResult(
         audited=audited,
         contrasts=contrasts(audited),
         plan=plan,
         lines=lines,
-        local={number: images.x[number] for number in parse_local(local, len(images.x), plan)},
+        local={number: images.x[number].clone() for number in explained},  # a view would keep all images
         threshold=threshold,
         graph=model.scm.graph,
-        facts=facts | {"seconds": round(time.time() - started, 1)},
+        facts=facts,
     )
 
 
 def cohort(columns: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Tensor:
     """Which images have all these values."""
     return torch.stack([columns[name] == value.cpu() for name, value in values.items()]).all(dim=0)
-
-
-def labels_of(one: Respondent, images: Images) -> Tensor | None:
-    return None if one.labels is None else one.labels[: len(images.x)]
 
 
 def assumptions(extra: Mapping[str, Tensor], judge: Judge) -> list[str]:

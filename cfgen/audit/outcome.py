@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from cfgen.audit import quality
 from cfgen.audit.explained import Line
-from cfgen.audit.figures import audit_figures
 from cfgen.audit.plan import Plan, Scores
-from cfgen.audit.report import report_html, report_markdown
+from cfgen.audit.report import quality
+from cfgen.audit.report.figures import audit_figures
+from cfgen.audit.report.page import report_html, report_markdown
 from cfgen.audit.results import BiasRow, Findings, Importance, local_scores
 from cfgen.audit.shown import Flip
 from cfgen.audit.subgroups import SubgroupRow
@@ -139,12 +139,7 @@ class AuditResult:
     @property
     def warnings(self) -> list[str]:
         """What has to be known before the numbers are believed."""
-        several = len(self.audited) > 1
-        return [
-            f"{one.name}: {text}" if several else text
-            for one in self.audited
-            for text in quality.warnings(one.findings, self.plan)
-        ]
+        return quality.warnings_of_all({one.name: one.findings for one in self.audited}, self.plan)
 
     @property
     def trusted(self) -> bool:

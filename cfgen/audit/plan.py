@@ -20,8 +20,8 @@ class Plan:
 
     Importance is measured on the first `explain_count` images, and so is the bias at other `strengths` of an intervention (1 is
     as asked, 0.5 half way there).  With `keep_residual`, what the model's reconstruction loses is added to every image that it
-    makes (`ResidualKept`).  `hold` names attributes that keep their values although an intervention would change them.  `curves` are
-    interventions on one continuous attribute that belong together, by its name.
+    makes (`ResidualKept`).  `hold` names attributes that keep their values although an intervention would change them.
+    `curves` are interventions on one continuous attribute that belong together, by its name.
 
     >>> Plan({"Young=0": {"Young": 0}}, explain=["Bangs"]).explain_count
     1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.classifiers.load import load_network
-from cfgen.audit.label import question
+from cfgen.audit.label import ANY, question
 from cfgen.contracts import ImageData
 from cfgen.errors import UserError
 
-__all__ = ["Classifiers", "Respondent", "as_list", "check_on", "respondents"]
+__all__ = ["Classifiers", "Respondent", "as_list", "check_on", "respondents", "with_labels"]
 
 Classifiers = str | Path | nn.Module | Sequence[str | Path | nn.Module]
 
@@ -28,8 +28,8 @@ class Respondent:
     name: str
     given: str | Path | None
     classifier: ExternalClassifier
-    label: str
-    labels: Tensor | None
+    label: str = ANY
+    labels: Tensor | None = None
 
 
 def as_list(value: Any) -> list[Any]:
@@ -44,10 +44,7 @@ def as_list(value: Any) -> list[Any]:
 def respondents(
     classifiers: Classifiers,
     positive: int | Sequence[int] | None,
-    data: ImageData,
-    split: str,
     *,
-    label: str | None,
     trusted: bool,
     resize: tuple[int, int] | None,
     mean: Sequence[float],
@@ -55,7 +52,7 @@ def respondents(
     layout: str,
     output: str,
 ) -> list[Respondent]:
-    """Each classifier with each class; a name says which it is among several."""
+    """Each classifier with each class; a name says which it is among several.  What yes means is not known yet."""
     several, classes = as_list(classifiers), as_list(positive)
     if not several:
         raise UserError("expected at least one classifier", argument="classifier")
@@ -67,13 +64,22 @@ def respondents(
         path = None if isinstance(given, nn.Module) else given
         for number in classes:
             external = ExternalClassifier(network, resize, mean, std, layout, output, number)
-            meaning, labels = question(data, split, path, label, number)
             base = type(network).__name__ if path is None else str(path)
             parts = [base] if len(several) > 1 or len(classes) == 1 else []
             name = ", ".join([*parts, *([f"class {number}"] if len(classes) > 1 else [])])
             same = sum(one.name.split(" #")[0] == name for one in found)
-            name = f"{name} #{same + 1}" if same else name
-            found.append(Respondent(name, path, external, meaning, labels))
+            found.append(Respondent(f"{name} #{same + 1}" if same else name, path, external))
+    return found
+
+
+def with_labels(
+    asked: Sequence[Respondent], data: ImageData, split: str, count: int, label: str | None
+) -> list[Respondent]:
+    """The same, with what yes means and the data's own answers for the first `count` images."""
+    found = []
+    for one in asked:
+        meaning, labels = question(data, split, one.given, label, one.classifier.positive)
+        found.append(replace(one, label=meaning, labels=None if labels is None else labels[:count]))
     return found
 
 

@@ -92,25 +92,31 @@ def strength(seen: Array, read: Array, changed: Mask, near: Mask, weights: Array
     return Strength(value, value - half, value + half, made, real, without, True)
 
 
-def slope_strength(seen: Array, read: Array, wanted: Array | float, own: Array) -> Strength:
+def slope_strength(
+    seen: Array, read: Array, wanted: Array | float, own: Array, features: Array | None = None
+) -> Strength:
     """Of one continuous attribute: `seen` and `read` are a predictor's readings of counterfactuals and of the images themselves,
     `wanted` the values asked for and `own` those of the images; `seen` is NaN where nothing was asked.
 
     How far readings move for what was asked, sum((seen - read)(wanted - own)) / sum((wanted - own)^2), by the slope of readings
-    over the real images' own values.  The interval is by the delta method: images are independent, nothing is assumed of the
-    spread of readings, and the predictor is taken as known.
+    over the real images' own values.  With `features` (n, k), that slope is at equal values of these: real images that differ in
+    the attribute differ in its causes too, which a predictor may read it from, and counterfactuals do not
+    (`cfgen.effects.RealImages.features`).  The interval is by the delta method: images are independent, nothing is assumed of
+    the spread of readings, and the predictor is taken as known.
 
     >>> own = np.linspace(0, 1, 50)
     >>> found = slope_strength(own + 0.8 * (2 - own), own, 2.0, own)
     >>> round(found.value, 2), found.judged
     (0.8, True)
     """
-    n = len(own)
     asked = ~np.isnan(seen)
-    centred = own - own.mean()
-    varies = n > 2 and float(centred @ centred) > 0 and float(read.std()) > 0
-    follows = float(np.corrcoef(own, read)[0, 1]) if varies else math.nan
-    real = float(centred @ read / (centred @ centred)) if varies else math.nan
+    ones = np.ones((len(own), 1))
+    adjusted = ones if features is None else np.concatenate([ones, features], axis=1)
+    own_left, read_left = left_over(adjusted, own), left_over(adjusted, read)
+    spread, read_spread = float(own_left @ own_left), float(read_left @ read_left)
+    varies = len(own) > 2 and spread > 1e-9 * float(own @ own) and read_spread > 1e-9 * float(read @ read)
+    follows = float(own_left @ read_left) / math.sqrt(spread * read_spread) if varies else math.nan
+    real = float(own_left @ read_left) / spread if varies else math.nan
     distance = np.where(asked, wanted - own, 0.0)
     moved = np.where(asked, seen - read, 0.0)
     squares = float(distance @ distance)
@@ -119,10 +125,15 @@ def slope_strength(seen: Array, read: Array, wanted: Array | float, own: Array) 
         return Strength(math.nan, math.nan, math.nan, made, real, 0.0, False)
     value = made / real
     of_asked = distance * (moved - made * distance) / squares
-    of_real = centred * (read - read.mean() - real * centred) / float(centred @ centred)
+    of_real = own_left * (read_left - real * own_left) / spread
     se = math.sqrt(float(((of_asked - value * of_real) ** 2).sum())) / real
     half = half_width(se, int(asked.sum()))
     return Strength(value, value - half, value + half, made, real, 0.0, True)
+
+
+def left_over(design: Array, values: Array) -> Array:
+    """What least squares on the columns of `design` leaves of values."""
+    return values - design @ np.linalg.lstsq(design, values, rcond=1e-10)[0]
 
 
 def half_width(se: float, images: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cfgen.audit.strength import Strength
-from cfgen.effects import ENOUGH, Estimate, difference
+from cfgen.effects import Estimate, difference
 from cfgen.reporting.numbers import share
 
 __all__ = ["VERDICTS", "Verdict", "judge"]
@@ -14,6 +14,11 @@ NOT_DRAWN = 0.25  # a strength whose whole interval lies below is that of an att
 WEAK = 0.8  # and below this, of one that is drawn too weakly to explain a difference otherwise
 HALF = 0.5  # drawn so weakly, agreement says little
 LEVEL = 0.01  # of the test that the two estimates agree: an audit makes several
+
+ASK_LESS = (
+    "Audit more images, ask for fewer attributes at once, or measure a few true pairs. Until then this is the model's "
+    "word alone."
+)
 
 VERDICTS = {
     "agrees": "real images and model agree",
@@ -45,7 +50,7 @@ class Verdict:
 
 
 def judge(
-    generator: Estimate, checked: Estimate | None, strength: Strength | None, problem: str, effective: float
+    generator: Estimate, checked: Estimate | None, strength: Strength | None, problem: str, more_images_help: bool
 ) -> Verdict:
     """`checked` is what real images or true pairs say without the model's word, None where they cannot; `problem` says why."""
     judged = strength is not None and strength.judged
@@ -58,8 +63,10 @@ def judge(
         )
         return Verdict("not_drawn", drawn, advice)
     if checked is None:
-        why = problem or f"the images that have it count as {effective:.0f} comparable ones, and {ENOUGH} are needed"
-        return Verdict("overlap", f"{why[0].upper()}{why[1:]}. {drawn}".strip(), advice_for_overlap(problem))
+        advice = (
+            ASK_LESS if more_images_help else "Only the model can say; measure a few true pairs if you can make them."
+        )
+        return Verdict("overlap", f"{problem[0].upper()}{problem[1:]}. {drawn}".strip(), advice)
     apart = difference(generator, checked)
     gap = f"The model's estimate minus that of real images: {points(apart)}."
     if apart.p_value() < LEVEL:
@@ -100,12 +107,3 @@ def points(estimate: Estimate) -> str:
     """
     value, low, high = (100 * number for number in (estimate.value, estimate.low, estimate.high))
     return f"{value:+.1f} points (95 % confidence interval {low:+.1f} to {high:+.1f})"
-
-
-def advice_for_overlap(problem: str) -> str:
-    if problem:
-        return "Only the model can say; measure a few true pairs if you can make them."
-    return (
-        "Audit more images, ask for fewer attributes at once, or measure a few true pairs. Until then this is the model's "
-        "word alone."
-    )

@@ -98,12 +98,18 @@ def show(result: Calibration) -> None:
 
     Console().print(drawn_table(result))
     if result.turned:
-        print(f"readings that the reconstruction alone changes: {sum(result.turned.values()) / len(result.turned):.1%}")
+        mean, worst = (
+            sum(result.turned.values()) / len(result.turned),
+            max(result.turned, key=result.turned.__getitem__),
+        )
+        print(
+            f"readings that the reconstruction alone changes: {mean:.1%} (most of {worst}: {result.turned[worst]:.1%})"
+        )
     gap = result.gap
     if gap.readings:
         print(
-            f"readings on which the model's effect differs from that in real images: {gap.differ} of {gap.readings} "
-            f"(5 % by chance); root mean square difference {100 * gap.rms:.1f} points, of which chance {100 * gap.chance:.1f}"
+            f"effects on a reading that differ from those in real images: {gap.differ} of {gap.readings} (5 % by chance); root "
+            f"mean square difference {100 * gap.rms:.1f} points, and {100 * gap.chance:.1f} by chance"
         )
     unsure = [f"{name} {share:.2f}" for name, share in result.accuracy.items() if share < WELL]
     if unsure:

@@ -125,7 +125,8 @@ def combine(estimates: Sequence[Estimate]) -> Estimate:
             keep**2 * best.elsewhere + weight**2 * other.elsewhere,
             keep * best.slack + weight * other.slack,
         )
-        best = min(best, mixed, key=lambda estimate: estimate.half)
+        # where answers do not vary, a variance says nothing of the doubt, and the weight rests on it
+        best = min(best, mixed, *([other] if best.slack else []), key=lambda estimate: estimate.half)
     return best
 
 

@@ -118,9 +118,23 @@ class RealImages:
         return float(first.sum() ** 2 / (first @ first))
 
     @property
+    def refusal(self) -> str:
+        """Why these images cannot answer, in words with numbers; empty where they can."""
+        have, changed = int(self.exposure.near.sum()), int(self.exposure.changed.sum())
+        if changed < ENOUGH:
+            return f"{changed:,} images do not have it yet, and {ENOUGH} are needed"
+        if self.effective < ENOUGH:
+            return f"{have:,} images have it, worth {self.effective:.0f} comparable ones, and {ENOUGH} are needed"
+        if self.strangers > STRANGERS:
+            return (
+                f"{self.strangers:.0%} of the {changed:,} images without it are unlike all {have:,} images that have it, and "
+                f"{STRANGERS:.0%} at most may be"
+            )
+        return ""
+
+    @property
     def enough(self) -> bool:
-        known = self.effective >= ENOUGH and self.strangers <= STRANGERS
-        return known and int(self.exposure.changed.sum()) >= ENOUGH
+        return not self.refusal
 
     def outcome_model(self, answers: Array, prediction: Array | None = None) -> tuple[Array, Array]:
         """m(W) at the values asked for and at each image's own, of images by models fitted on others.

@@ -127,7 +127,7 @@ def drawn_table(calibration: Mapping[str, Any]) -> str:
     """The strength of every intervention, the weakest first, and what else it moves."""
     kept = ", with `--keep_residual`" if calibration["keep_residual"] else ""
     gap = calibration["gap"]
-    turned = [share for share in calibration["turned"].values() if share is not None]
+    turned = calibration["turned"]
     lines = [
         f"{calibration['images']:,} {calibration['split']} images, seed {calibration['seed']}, as `cfgen calibrate` measured "
         f"them{kept}. A predictor of the attributes that was trained on real images reads the counterfactuals: at 100 % it sees "
@@ -139,7 +139,11 @@ def drawn_table(calibration: Mapping[str, Any]) -> str:
         "",
     ]
     if turned:
-        lines.append(f"The reconstruction alone changes {sum(turned) / len(turned):.1%} of the predictor's readings.")
+        worst = max(turned, key=turned.__getitem__)
+        lines.append(
+            f"The reconstruction alone changes {sum(turned.values()) / len(turned):.1%} of the predictor's readings, most of "
+            f"{worst} ({turned[worst]:.1%})."
+        )
     if gap["readings"]:
         lines.append(
             f"The effect on a reading differs from that in real images for {gap['differ']:,} of {gap['readings']:,} pairs of "

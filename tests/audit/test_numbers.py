@@ -9,7 +9,7 @@ from cfgen import audit
 from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.classifiers.load import load_network
 from cfgen.audit.plan import Plan
-from cfgen.audit.quality import warnings
+from cfgen.audit.report.quality import warnings
 from cfgen.audit.results import EVERYONE, findings, flips
 from cfgen.audit.run import Images, example_images
 from cfgen.audit.transformations import brighten, horizontal_flip

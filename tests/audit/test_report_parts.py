@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cfgen.audit.figures import attribute_ranking, audit_figures, fairness_scatter
-from cfgen.audit.quality import quality_rows, warnings, warnings_of_all
+from cfgen.audit.report.figures import attribute_ranking, audit_figures, fairness_scatter
+from cfgen.audit.report.quality import quality_rows, warnings, warnings_of_all
+from cfgen.audit.report.text import SHORT
 from cfgen.audit.results import EVERYONE, Importance, findings
-from cfgen.audit.text import SHORT
 from cfgen.audit.transformations import AFFINE
 from cfgen.reporting.files import png, table
 from tests.audit.found import OLD, PALE, PLAN, THICK, WITH_CURVE, N, audited, effect, lines, result, scores, table_of

@@ -131,6 +131,21 @@ def test_the_interval_of_a_slope_covers(slope):
     assert np.mean([one.value for one in made]) == pytest.approx(slope, abs=0.02)
 
 
+def test_a_predictor_that_also_reads_a_cause_is_allowed_for():
+    """It reads brightness from thickness as well, which causes it; the model moves brightness alone, and fully."""
+    rng = np.random.default_rng(11)
+    cause = rng.normal(size=1000)
+    own = cause + 0.7 * rng.normal(size=1000)
+    read = 0.5 * own + 0.5 * cause + 0.1 * rng.normal(size=1000)
+    seen = read + 0.5 * (1.5 - own) + 0.1 * rng.normal(size=1000)
+    assert slope_strength(seen, read, 1.5, own).high < 0.8
+    found = slope_strength(seen, read, 1.5, own, cause[:, None])
+    assert found.low < 1 < found.high
+    assert found.seen_real == pytest.approx(stats.linregress(own - cause, read - cause).slope, abs=0.02)
+    alike = slope_strength(seen, read, 1.5, own, np.stack([cause, own], axis=1))
+    assert not alike.judged  # nothing is left to tell by
+
+
 def test_a_slope_of_one_value_asked_of_a_part():
     rng = np.random.default_rng(9)
     seen, read, _, own = moved(rng, 0.0)

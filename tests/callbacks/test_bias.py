@@ -124,7 +124,7 @@ def test_where_too_few_real_images_are_comparable_the_generator_answers_and_it_i
     do = [{"Black_Hair": 1, "Pale_Skin": 1, "Bangs": 1}, {"Black_Hair": 1}]
     model = with_painter(BOTH, do=do)
     with pytest.warns(
-        UserWarning, match=r"Black_Hair\+Pale_Skin\+Bangs is measured with the generator alone: 21 comparable"
+        UserWarning, match=r"Black_Hair\+Pale_Skin\+Bangs is measured with the generator alone: 2. images have it, worth 21 comparable"
     ) as said:
         values = measured(model, Bias())
     assert not any("Bias: Black_Hair is" in str(warning.message) for warning in said)

@@ -210,10 +210,15 @@ def test_too_few_or_incomparable_images_are_refused():
     few = World(share=0.05).draw(600, seed=0)
     assert not RealImages(few.exposure, few.w).enough
     assert RealImages(few.exposure, few.w).effective < ENOUGH
+    assert f"{few.has.sum()} images have it" in RealImages(few.exposure, few.w).refusal
     many = World().draw(600, seed=0)
     assert RealImages(many.exposure, many.w).enough
+    assert RealImages(many.exposure, many.w).refusal == ""
+    most = World(share=0.95).draw(600, seed=0)
+    assert "do not have it yet" in RealImages(most.exposure, most.w).refusal
     rng = np.random.default_rng(0)
     w = rng.normal(size=4000)
     apart = RealImages(binary_exposure(w + 0.1 * rng.normal(size=4000) > 0), w[:, None])
     assert apart.strangers > 0.5
     assert not apart.enough
+    assert "unlike" in apart.refusal

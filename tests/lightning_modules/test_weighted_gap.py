@@ -135,7 +135,7 @@ def test_what_real_images_cannot_say():
     schema, graph, columns = confounded()
     few, both = {name: column[:100] for name, column in columns.items()}, {"Bangs": 1, "Pale_Skin": 1}
     assert comparable_images(schema, graph, columns, both)[1] == ""
-    assert "comparable images have it and 9" in comparable_images(schema, graph, few, both)[1]
+    assert "comparable ones, and 50 are needed" in comparable_images(schema, graph, few, both)[1]
     between = CausalGraph(schema.names, [["Young", "Bangs"], ["Bangs", "Pale_Skin"]])
     assert "Bangs follows" in comparable_images(schema, between, columns, {"Young": 1, "Pale_Skin": 1})[1]
 

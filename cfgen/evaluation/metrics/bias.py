@@ -10,8 +10,8 @@ from torch import Tensor
 
 from cfgen.attributes import Schema
 from cfgen.audit.explained import ranking_lines
-from cfgen.audit.figures import attribute_ranking, fairness_scatter
 from cfgen.audit.plan import Scores
+from cfgen.audit.report.figures import attribute_ranking, fairness_scatter
 from cfgen.audit.results import importances
 from cfgen.counterfactual import Swept
 from cfgen.errors import UserError

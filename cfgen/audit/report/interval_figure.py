@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cfgen.audit.forest import BAND, Asked, groups
+from cfgen.audit.report.forest import BAND, Asked, groups
+from cfgen.audit.report.text import MARKS, do_title, marked, short_names
 from cfgen.audit.results import EVERYONE
-from cfgen.audit.text import MARKS, do_title, marked, short_names
 from cfgen.effects import Estimate
 
 if TYPE_CHECKING:

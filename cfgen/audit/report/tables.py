@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfgen.audit.effect import Effect
-from cfgen.audit.forest import Answered, Group, groups
+from cfgen.audit.report.forest import Answered, Group, groups
+from cfgen.audit.report.text import ALONE, cohort_title, do_title, kind, marked, points, short_names, significance
 from cfgen.audit.results import EVERYONE
-from cfgen.audit.text import ALONE, cohort_title, do_title, kind, marked, points, short_names, significance
 from cfgen.effects import Estimate
 from cfgen.reporting.numbers import share
 

@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from cfgen.audit.interval_figure import bare, curve_figure, estimates_figure, literal
+from cfgen.audit.asking import do_column
 from cfgen.audit.plan import Scores
+from cfgen.audit.report.interval_figure import bare, curve_figure, estimates_figure, literal
+from cfgen.audit.report.text import SHORT, do_title, short_names
 from cfgen.audit.results import EVERYONE, Importance, local_scores
-from cfgen.audit.run import Triple, do_column
-from cfgen.audit.text import SHORT, do_title, short_names
+from cfgen.audit.run import Triple
 from cfgen.audit.transformations import AFFINE
 from cfgen.figures import image_grid
 from cfgen.figures.grid import draw_image

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfgen.audit.figures import figure_name, numbered
-from cfgen.audit.forest import Badge, badge
+from cfgen.audit.report.figures import figure_name, numbered
+from cfgen.audit.report.forest import Badge, badge
+from cfgen.audit.report.text import ALONE, do_title, marked, points, short_names
 from cfgen.audit.results import EVERYONE
 from cfgen.audit.shown import flip_name
-from cfgen.audit.text import ALONE, do_title, marked, points, short_names
 from cfgen.reporting.numbers import share
 
 if TYPE_CHECKING:

@@ -6,17 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cfgen.audit import report_details as details
-from cfgen.audit import report_figures as figures
-from cfgen.audit import report_tables as tables
-from cfgen.audit.forest import Answered, Badge, Group, Scale, Strip, badge, groups, scale_of, strip
 from cfgen.audit.label import ANY
-from cfgen.audit.methods import assumptions, methods
-from cfgen.audit.quality import warnings_of_all
-from cfgen.audit.report_figures import ReportFigure
-from cfgen.audit.report_words import READING, words
-from cfgen.audit.results import EVERYONE
-from cfgen.audit.text import (
+from cfgen.audit.report import details, tables
+from cfgen.audit.report import pictures as figures
+from cfgen.audit.report.forest import Answered, Badge, Group, Scale, Strip, badge, groups, scale_of, strip
+from cfgen.audit.report.methods import assumptions, methods
+from cfgen.audit.report.pictures import ReportFigure
+from cfgen.audit.report.quality import warnings_of_all
+from cfgen.audit.report.text import (
     Sentence,
     capitalized,
     do_title,
@@ -28,6 +25,8 @@ from cfgen.audit.text import (
     points,
     short_names,
 )
+from cfgen.audit.report.words import READING, words
+from cfgen.audit.results import EVERYONE
 from cfgen.audit.verdict import VERDICTS
 from cfgen.reporting.numbers import count_of, share
 from cfgen.reporting.pages import PagePicture, markdown_page, page, page_picture

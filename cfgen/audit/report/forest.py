@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfgen.audit.effect import Effect
+from cfgen.audit.report.text import ALONE, MARKS, capitalized, cohort_title, do_title, interval, points
 from cfgen.audit.results import EVERYONE, BiasRow
-from cfgen.audit.text import ALONE, MARKS, capitalized, cohort_title, do_title, interval, points
 from cfgen.audit.verdict import VERDICTS
 from cfgen.effects import Estimate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cfgen.audit.text import ALONE, joined
+from cfgen.audit.report.text import ALONE, joined
 
 if TYPE_CHECKING:
     from cfgen.audit.outcome import AuditResult
@@ -54,8 +54,8 @@ def words(result: AuditResult) -> dict[str, str]:
         ),
         "directions": (
             f"Which answers flip is {ALONE}. The last two columns are bounds: what the shares of yes before the "
-            "intervention and after it, by the combined estimate, leave possible (Fréchet). They do not allow for "
-            "the width of its interval."
+            "intervention and after it, by the combined estimate, leave possible (Fréchet), at any value "
+            "inside its interval."
         ),
         "scatter": (
             f"Each point is one image: the probability of {yes} for the base image (across) and for the changed image "

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from cfgen.audit.dose import Dose
 from cfgen.audit.effect import Effect
-from cfgen.audit.forest import groups
-from cfgen.audit.quality import quality_rows
-from cfgen.audit.report_tables import Row, Table, doubtful, short_kind
+from cfgen.audit.report.forest import groups
+from cfgen.audit.report.quality import quality_rows
+from cfgen.audit.report.tables import Row, Table, doubtful, short_kind
+from cfgen.audit.report.text import SHORT, do_title, marked, points, short_names
 from cfgen.audit.results import EVERYONE
-from cfgen.audit.text import SHORT, do_title, marked, points, short_names
 from cfgen.reporting.numbers import share
 
 if TYPE_CHECKING:

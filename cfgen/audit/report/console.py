@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
 from cfgen.audit.effect import Effect
-from cfgen.audit.forest import groups
 from cfgen.audit.label import ANY
-from cfgen.audit.quality import warnings_of_all
+from cfgen.audit.report.forest import groups
+from cfgen.audit.report.quality import warnings_of_all
+from cfgen.audit.report.text import ALONE, kind, marked, next_steps, points, short_names, significance
 from cfgen.audit.results import EVERYONE
-from cfgen.audit.text import ALONE, kind, marked, next_steps, points, short_names, significance
 
 if TYPE_CHECKING:
     from cfgen.audit.outcome import AuditResult
 
-__all__ = ["HEADS", "ConsoleRow", "ConsoleTable", "console_lines", "console_tables"]
+__all__ = ["HEADS", "ConsoleRow", "ConsoleTable", "console_lines", "console_tables", "show"]
 
 HEADS = ("intervention", "images", "verdict", "bias, points", "95 %", "significant")
 
@@ -36,6 +40,20 @@ class ConsoleTable(NamedTuple):
 
     title: str
     rows: list[ConsoleRow]
+
+
+def show(result: AuditResult) -> None:
+    """Prints the tables and the lines."""
+    console = Console()
+    for shown in console_tables(result):
+        table = Table(title=shown.title, box=SIMPLE_HEAD, title_justify="left")
+        for head in HEADS:
+            table.add_column(head, overflow="fold", justify="left" if head in ("intervention", "verdict") else "right")
+        for row in shown.rows:
+            table.add_row(*row[:-1], style="" if row.good else "yellow")
+        console.print(table)
+    for line in console_lines(result):
+        print(line)
 
 
 def console_tables(result: AuditResult) -> list[ConsoleTable]:
