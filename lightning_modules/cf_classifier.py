@@ -13,6 +13,7 @@ from cfgen.batch import Batch
 from cfgen.checkpoints import module_of, spec_of
 from cfgen.errors import UnfitRun, UserError
 from lightning_modules.classifier import Classifier
+from lightning_modules.decay import decaying
 from lightning_modules.frozen import expect_evaluation_mode
 from lightning_modules.image_mechanism import ImageMechanismModule
 from lightning_modules.residual_kept import ResidualKept
@@ -54,6 +55,7 @@ class CFClassifier(Classifier):
             training images have is left out with a warning.
         lr: Adam's learning rate; the paper's is 1e-4.
         betas: Adam's decay rates; the paper's beta1 is 0.5.
+        lr_decay: lower the learning rate to 0 along a cosine until training ends: bias and accuracy settle.
     """
 
     earlier_runs: ClassVar[tuple[str, ...]] = ("classifier", "mechanism")
@@ -70,6 +72,7 @@ class CFClassifier(Classifier):
         gap_weight: float = 0.0,
         lr: float = 1e-4,
         betas: tuple[float, float] = (0.5, 0.999),
+        lr_decay: bool = False,
     ) -> None:
         super(Classifier, self).__init__()  # not Classifier's own: the network is an earlier run's
         self.classifier = module_of(classifier, Classifier).eval()  # Lightning trains modules in the mode they are in
@@ -77,7 +80,8 @@ class CFClassifier(Classifier):
         # what a checkpoint of this module needs of the earlier runs
         self.hparams.update(classifier=spec_of(self.classifier), mechanism=None)
         self.image_shape = tuple(image_shape)
-        self.classes, self.do, self.lr, self.betas = self.classifier.classes, do, lr, betas
+        self.classes, self.do = self.classifier.classes, do
+        self.lr, self.betas, self.lr_decay = lr, betas, lr_decay
         self.weight, self.gap_weight, self.keep_residual = weight, gap_weight, keep_residual
         if self.classes != 2:
             raise UserError(f"bias is that of a binary classifier; {classifier} tells {self.classes} classes apart")
@@ -148,6 +152,10 @@ class CFClassifier(Classifier):
     def drawn_by(self, mechanism: ImageMechanismModule, x: Tensor, a: Tensor, a_c: Tensor) -> tuple[Tensor, Tensor]:
         z = mechanism.abduct(x, a)
         return x if self.keep_residual else mechanism.decode(z, a), mechanism.decode(z, a_c)
+
+    def configure_optimizers(self) -> Any:
+        optimiser = super().configure_optimizers()
+        return decaying(self, optimiser) if self.lr_decay else optimiser
 
     def setup(self, stage: str) -> None:
         if stage != "fit" or not self.gap_weight or not self.mechanisms:

@@ -39,21 +39,25 @@ from cfgen.scm.graph import CausalGraph
 __all__ = ["Effect", "OutsideAnswers", "Setting", "effects"]
 
 THRESHOLD = 0.05  # the bias that the paper calls significant
+FEWEST = 0.25  # of the images that an intervention changes: an estimate about fewer would not be about them
 
 
 @dataclass(frozen=True)
 class Effect:
     """What is known of the effect of an intervention on the share of yes, in one cohort.
 
-    `generator` is the model's word (Eq. 5), `real` what real images alone say, `pairs` what true pairs say, and `combined` all of
-    that together; the last three are None where they cannot say (`problem`).  `have` images have what the intervention asks for
-    already, which are worth `effective` comparable ones.  `kind` is "total", or "direct" where `held` attributes keep their
-    values.
+    `generator` is the model's word (Eq. 5), `real` what real images alone say, `pairs` what true pairs say, and `combined` all
+    of that together; the last three are None where they cannot say (`problem`).  `have` images have what the intervention asks
+    for already, which are worth `effective` comparable ones.  It is `about` a share of the images that would change, below 1
+    where the others are unlike all that have it; `truth` is the true effect on these, where it is known.  `kind` is "total", or
+    "direct" where `held` attributes keep their values.
     """
 
     kind: str
     held: list[str]
     changed: int
+    about: float
+    truth: float | None
     have: int
     effective: float
     clipped: float
@@ -102,7 +106,12 @@ class Effect:
             estimate: Estimate | None = getattr(self, name)
             ends = (math.nan, math.nan, math.nan) if estimate is None else (estimate.value, *estimate.interval)
             plain |= dict(zip((name, f"{name}/low", f"{name}/high"), ends, strict=True))
-        plain |= {"have": self.have, "effective": self.effective, "pair_count": self.pair_count}
+        plain |= {
+            "share_compared": self.about,
+            "have": self.have,
+            "effective": self.effective,
+            "pair_count": self.pair_count,
+        }
         drawn = self.strength
         for end in ("value", "low", "high"):
             plain[f"strength/{end}"] = math.nan if drawn is None else getattr(drawn, end)
@@ -181,12 +190,21 @@ def effects(setting: Setting, tables: Mapping[str, Sequence[Scores]]) -> dict[st
             kept = held(setting.plan, setting.graph, do)
             adjustment = adjustment_for(setting.graph, do, kept, setting.chosen_by.get(among, ()))
             matrix = features(setting.schema, columns, adjustment.names, others)
-            real = RealImages(exposure, matrix, setting.plan.seed)
+            everyone = RealImages(exposure, matrix, setting.plan.seed)
+            real = everyone if adjustment.problem else comparable_images(everyone)
             shared = Shared(setting, change, real, kept, [*adjustment.names, *others], adjustment.problem, rows)
             for classifier, scores in tables.items():
                 outside = setting.outside.get(classifier, {}).get(change) if rows.all() else None
                 found[classifier][among, change] = one_effect(shared, scores, outside)
     return found
+
+
+def comparable_images(real: RealImages) -> RealImages:
+    """All images; or, where these cannot be compared, those that can, if they are enough and not too few of all."""
+    if real.enough or not real.exposure.near.any():
+        return real
+    fewer = real.comparable()
+    return fewer if fewer.exposure.changed.sum() >= FEWEST * real.exposure.changed.sum() and fewer.enough else real
 
 
 class Shared(NamedTuple):
@@ -211,11 +229,15 @@ def one_effect(shared: Shared, tables: Sequence[Scores], outside: OutsideAnswers
         return np.where(np.isnan(p), np.nan, p > setting.threshold)
 
     own = answers(first, "real")
+    asked = ~np.isnan(answers(first, f"do/{change}"))
+    about = float(exposure.changed.sum() / asked.sum())
     drawn = [answers(scores, f"do/{change}") for scores in tables]
     generators = [
         by_generator(answers(scores, "base"), g, exposure.changed) for scores, g in zip(tables, drawn, strict=True)
     ]
-    usable = not shared.problem and shared.real.enough
+    usable = (
+        not shared.problem and shared.real.enough and (outside is None or about == 1)
+    )  # such pairs are of all images
     real = shared.real.estimate(own) if usable else None
     truth = answers(first, f"pair/{change}") if f"pair/{change}" in first else np.full(len(own), np.nan)
     pairs, pair_count = None, int((~np.isnan(truth)).sum())
@@ -237,6 +259,10 @@ def one_effect(shared: Shared, tables: Sequence[Scores], outside: OutsideAnswers
         kind="direct" if shared.held else "total",
         held=shared.held,
         changed=int(exposure.changed.sum()),
+        about=about,
+        truth=float((answers(first, f"true/{change}") - own)[exposure.changed].mean())
+        if f"true/{change}" in first
+        else None,
         have=int(exposure.near.sum()),
         effective=shared.real.effective if exposure.near.any() else 0.0,
         clipped=shared.real.clipped,

@@ -55,7 +55,7 @@ class BiasRow:
             return None
         if self.effect is None:
             return self.values["bias/low"] <= self.truth["bias"] <= self.values["bias/high"]
-        return self.effect.headline.holds(self.truth["bias"])
+        return self.effect.headline.holds(self.truth["bias"] if self.effect.truth is None else self.effect.truth)
 
     def record(self) -> dict[str, Any]:
         """The line as bias.csv has it."""

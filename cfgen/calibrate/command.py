@@ -96,6 +96,8 @@ def show(result: Calibration) -> None:
     """Prints a line for each intervention, the weakest first, and what is true of all."""
     from rich.console import Console
 
+    from cfgen.runs.card import errors_in_short
+
     Console().print(drawn_table(result))
     if result.turned:
         mean, worst = (
@@ -113,7 +115,7 @@ def show(result: Calibration) -> None:
         )
     unsure = [f"{name} {share:.2f}" for name, share in result.accuracy.items() if share < WELL]
     if unsure:
-        print(f"attributes that the predictor reads poorly in real images: {', '.join(unsure)}")
+        print(f"The predictor reads these poorly in real images: {', '.join(unsure)}.")
 
 
 WELL = 0.75  # balanced accuracy, or correlation
@@ -126,11 +128,10 @@ def drawn_table(result: Calibration) -> Table:
     facts = result.facts
     title = f"How strongly it draws each attribute ({facts['images']:,} {facts['split']} images)"
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
-    table.add_column("asked for", overflow="fold")
-    for head in ("images", "drawn at", "95 %"):
+    table.add_column("asked for", no_wrap=True)
+    for head in ("drawn at", "95 %"):
         table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("moves besides", overflow="fold")
-    table.add_column("gap", justify="right", no_wrap=True)
+    table.add_column("what else changes most", overflow="fold")
     for row in sorted(result.drawn, key=weakest_first):
         table.add_row(*cells(row), style="" if row.strength.judged else "dim")
     return table
@@ -145,10 +146,9 @@ def cells(row: Drawn) -> list[str]:
     found = row.strength
     drawn, interval = "not known", ""
     if found.judged:
-        drawn, interval = f"{found.value:.0%}", f"{found.low:.0%} {found.high:.0%}"
+        drawn, interval = f"{100 * found.value:.0f} %", f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
     besides = f"{row.side_effect} {row.side_effect_size:+.2f}" if row.side_effect else "-"
-    gap = f"{row.gap.rms:.3f}" if row.gap.readings else "-"
-    return [row.do, f"{row.images:,}", drawn, interval, besides, gap]
+    return [row.do, drawn, interval, besides]
 
 
 if __name__ == "__main__":

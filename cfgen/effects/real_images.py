@@ -11,7 +11,7 @@ cross-fitted: right if either the outcome model m(W) = E[f | T = t, W] or the pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = ["ENOUGH", "Exposure", "RealImages"]
 
 ENOUGH = 50  # effective images with the attribute; fewer are refused
 STRANGERS = 0.1  # of the images that are changed, so many at most may be unlike all that have the attribute
+ALIKE = 0.2  # of the mean propensity: images with less are left out where all cannot be compared
 LEAST = 0.05  # a propensity below this share of its mean is raised to it: one image would stand for too many
 GENERATOR_PENALTY = 10.0  # a generator's prediction is corrected by as many coefficients, with ten images' resistance
 
@@ -96,6 +97,15 @@ class RealImages:
         changed = self.exposure.changed
         few = self.propensity < LEAST * self.exposure.near.mean()
         return float(few[changed].mean()) if changed.any() else 0.0
+
+    def comparable(self) -> RealImages:
+        """The same for the images alone whose propensity is at least `ALIKE` of the mean (Crump et al., 2009): the others are
+        unlike all that have the attribute, and nothing but a model says what it would do to them."""
+        keep = self.propensity >= ALIKE * self.exposure.near.mean()
+        masks = {name: getattr(self.exposure, name) & keep for name in ("changed", "near", "close")}
+        fewer = replace(self, exposure=replace(self.exposure, **masks))
+        fewer.__dict__.update(propensity=self.propensity, parts=self.parts, design=self.design)  # fitted on all
+        return fewer
 
     @cached_property
     def reading(self) -> tuple[Array, Array]:

@@ -13,10 +13,11 @@ from cfgen.checkpoints import CARD, class_path, earlier_runs
 from cfgen.runs.folders import write_atomically
 from cfgen.runs.model import TrainedModel
 
-__all__ = ["CALIBRATION", "README", "model_card", "renew_card"]
+__all__ = ["CALIBRATION", "README", "errors_in_short", "model_card", "renew_card"]
 
 README = "README.md"  # the card, in a model's folder
 CALIBRATION = "calibration.json"  # what `cfgen calibrate` leaves there
+SHOWN = 10  # interventions on the card, the weakest
 DRAWN, LIMITS = "How strongly it draws each attribute", "Limits"
 LINKED = ("scm", "image_shape")  # come from the data, and stand under Attributes
 
@@ -124,45 +125,56 @@ def renew_card(folder: Path, calibration: Mapping[str, Any]) -> None:
 
 
 def drawn_table(calibration: Mapping[str, Any]) -> str:
-    """The strength of every intervention, the weakest first, and what else it moves."""
+    """The interventions that are drawn most weakly, what else they move, and what is true of all."""
     kept = ", with `--keep_residual`" if calibration["keep_residual"] else ""
-    gap = calibration["gap"]
-    turned = calibration["turned"]
+    judged = [row for row in calibration["drawn"] if row["strength"]["judged"]]
+    unknown = [row["do"] for row in calibration["drawn"] if not row["strength"]["judged"]]
+    judged.sort(key=lambda row: row["strength"]["value"])
     lines = [
         f"{calibration['images']:,} {calibration['split']} images, seed {calibration['seed']}, as `cfgen calibrate` measured "
         f"them{kept}. A predictor of the attributes that was trained on real images reads the counterfactuals: at 100 % it sees "
-        "what was asked for as often as in real images that have it, at 0 % as often as in images without it.",
+        "what was asked for as often as in real images that have it, at 0 % as often as in images without it. The last column is "
+        "the other attribute whose reading changes most: +0.10 means in 10 % more of the images, or by 0.10 standard deviations "
+        "of a continuous attribute.",
         "",
-        "| asked for | drawn at | 95 % confidence interval | what it moves most besides |",
+        "| asked for | drawn at | 95 % confidence interval | what else changes most |",
         "|---|---|---|---|",
-        *(drawn_row(row) for row in sorted(calibration["drawn"], key=weakest_first)),
+        *map(drawn_row, judged[:SHOWN]),
         "",
     ]
+    if others := judged[SHOWN:]:
+        least = percent(others[0]["strength"]["value"])
+        lines.append(f"The other {len(others)} are drawn at {least} or more; `{CALIBRATION}` has them all.")
+    if unknown:
+        lines.append(
+            f"The predictor cannot tell these in real images, so how they are drawn is unknown: {', '.join(unknown)}."
+        )
+    return "\n".join([*lines, *errors_in_short(calibration)]).strip()
+
+
+def errors_in_short(calibration: Mapping[str, Any]) -> list[str]:
+    """What the reconstruction alone changes, and how far effects are from those in real images, in sentences."""
+    turned, gap, lines = calibration["turned"], calibration["gap"], []
     if turned:
         worst = max(turned, key=turned.__getitem__)
         lines.append(
-            f"The reconstruction alone changes {sum(turned.values()) / len(turned):.1%} of the predictor's readings, most of "
-            f"{worst} ({turned[worst]:.1%})."
+            f"The reconstruction alone changes {100 * sum(turned.values()) / len(turned):.1f} % of the predictor's readings, "
+            f"most often that of {worst} ({100 * turned[worst]:.1f} %)."
         )
     if gap["readings"]:
         lines.append(
             f"The effect on a reading differs from that in real images for {gap['differ']:,} of {gap['readings']:,} pairs of "
             f"intervention and reading (5 % by chance); the root mean square difference is {100 * gap['rms']:.1f} points, "
-            f"and {100 * gap['chance']:.1f} by chance."
+            f"and would be {100 * gap['chance']:.1f} by chance."
         )
-    return "\n".join(lines).strip()
-
-
-def weakest_first(row: Mapping[str, Any]) -> tuple[bool, float]:
-    value = row["strength"]["value"]
-    return value is None, 0.0 if value is None else value
+    return lines
 
 
 def drawn_row(row: Mapping[str, Any]) -> str:
-    """A line of the table; a continuous attribute moves by standard deviations, the share of others in points."""
-    found = row["strength"]
-    strength, interval = "not known", "the predictor cannot tell it in real images"
-    if found["judged"]:
-        strength, interval = f"{found['value']:.0%}", f"{found['low']:.0%} to {found['high']:.0%}"
+    value, low, high = (percent(row["strength"][key]) for key in ("value", "low", "high"))
     besides = f"{row['side_effect']} {row['side_effect_size']:+.2f}" if row["side_effect"] else "-"
-    return f"| {row['do']} | {strength} | {interval} | {besides} |"
+    return f"| {row['do']} | {value} | {low} to {high} | {besides} |"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

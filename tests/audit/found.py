@@ -69,6 +69,8 @@ def effect(code="agrees", combined=0.25, model=0.2, held=(), half=0.03, strength
         kind="direct" if held else "total",
         held=list(held),
         changed=90,
+        about=1.0,
+        truth=None,
         have=60,
         effective=55.4,
         clipped=0.0,

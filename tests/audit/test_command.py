@@ -56,6 +56,21 @@ def test_digits_with_a_classifier_of_ten_classes(tiny_run, here, capsys):
     assert "“class 7”" in (here / "found/report.html").read_text()
 
 
+def test_several_classes_and_a_curve(tiny_run, here):
+    words = ["--model", str(tiny_run), "--classifier", "tests.audit.shifting:ten_classes", "--curve", "thickness=2,3"]
+    words += ["--positive", "3", "--positive", "7", "--explain", "thickness,label", "--predictor", "none"]
+    assert audit.main([*words, "--accelerator", "cpu", "--out", "found"]) == 0
+    found = rows(here / "found")
+    assert {row["classifier"] for row in found} == {"class 3", "class 7"}
+    assert {row["change"] for row in found if row["kind"] == "do"} == {"thickness=2", "thickness=3"}
+    assert (here / "found/curve_thickness.png").is_file()
+    ranked = {row["attribute"] for row in rows(here / "found", "importance.csv")}
+    assert ranked == {"thickness", *(f"label={digit}" for digit in range(10))}
+    # one network, two questions: the same images
+    contrasts = rows(here / "found", "contrasts.csv")
+    assert [(row["classifier"], row["against"]) for row in contrasts] == [("class 7", "class 3")] * 2
+
+
 def test_a_run_of_cfgen_as_the_classifier(run, data, here):
     torch.manual_seed(0)
     classifier = Classifier((3, 64, 64), classes=2, width=0.05).eval()
@@ -136,6 +151,16 @@ def test_a_program_is_audited_where_it_is_trusted(run, here, capsys):
         (["--accelerator", "abacus"], "accelerator"),
         (["--devices", "none"], "devices"),
         (["--do", "Young=1", "--among", "Young=1"], "among"),
+        (["--hold", "Young"], "hold"),
+        (["--adjust", "Young"], "adjust"),
+        (["--adjust", "Attractive"], "adjust"),
+        (["--pairs", "3"], "pairs"),
+        (["--pairs", "nowhere.csv"], "pairs"),
+        (["--curve", "Young"], "curve"),
+        (["--subgroups", "Yong"], "subgroups"),
+        (["--strengths", "0"], "strengths"),
+        (["--local", "5"], "local"),
+        (["--local", "x"], "local"),
     ],
 )
 def test_bad_input_gets_one_line_that_names_the_option(run, here, capsys, more, argument):

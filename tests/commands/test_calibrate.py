@@ -270,7 +270,7 @@ def test_an_export_and_its_card_carry_it(here):
     assert read_calibration(given).strengths == read_calibration(model).strengths
     card = Path("given/README.md").read_text()
     assert "## How strongly it draws each attribute" in card
-    assert "| Bangs=1 | 0% |" in card
+    assert "| Bangs=1 | 0 % |" in card
     other = model.calibrate(predictor=eyes(model), count=200)
     other.save("given")
     renewed = Path("given/README.md").read_text()

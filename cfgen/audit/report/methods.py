@@ -58,9 +58,9 @@ def methods(result: AuditResult) -> list[Point]:
             "changed images of (predicted answer with the values minus answer now) plus the weighted mean over the images with "
             "the values of (answer minus predicted answer). It is right if either the weights or the regression are "
             f"right. Each image is weighted and predicted by models fitted on other images ({FOLDS} parts). “Worth” "
-            f"is the effective sample size: unequal weights make many images count as few. Below {ENOUGH}, or where "
-            f"more than {share(STRANGERS)} of the changed images are unlike all that have the values, the audit does "
-            "not answer from real images.",
+            f"is the effective sample size: unequal weights make many images count as few. Below {ENOUGH} the audit does "
+            f"not answer from real images. Where more than {share(STRANGERS)} of the changed images are unlike all that "
+            "have the values, these are left out, and the estimate is about the others.",
         ),
         Point(
             "Combined",

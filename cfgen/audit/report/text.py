@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cfgen.audit.effect import Effect
 from cfgen.audit.results import EVERYONE, BiasRow
 from cfgen.effects import Estimate
+from cfgen.reporting.numbers import share
 
 if TYPE_CHECKING:
     from cfgen.audit.outcome import AuditResult
@@ -117,8 +118,9 @@ def points(value: float) -> str:
 
 
 def kind(effect: Effect) -> str:
-    """Which effect a number is."""
-    return f"direct effect, {' and '.join(effect.held)} held" if effect.held else "total effect"
+    """Which effect a number is, and of how many of the images, where some cannot be compared."""
+    which = f"direct effect, {' and '.join(effect.held)} held" if effect.held else "total effect"
+    return which if effect.about == 1 else f"{which}, on the {share(effect.about)} of the images that are comparable"
 
 
 def significance(effect: Effect) -> str:
