@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import sys
 import time
 from pathlib import Path
@@ -73,6 +74,12 @@ def pool_of(options: argparse.Namespace, path: Path) -> Pool:
     return pool
 
 
+def cpu_minutes() -> float:
+    """Of this process and of those that it started: what a busy machine does not change."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in used) / 60
+
+
 def main() -> None:
     options = parsed()
     started = time.perf_counter()
@@ -89,7 +96,7 @@ def main() -> None:
         "resamples": options.resamples,
         "seed": options.seed,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",
-        "minutes": {"answers": (asked - started) / 60, "resampling": (finished - asked) / 60},
+        "minutes": {"answers": (asked - started) / 60, "resampling": (finished - asked) / 60, "cpu": cpu_minutes()},
     }
     (options.out / f"{options.study}.json").write_text(json.dumps(summary, indent=1))
     print(
@@ -98,8 +105,9 @@ def main() -> None:
     print("\n".join(tables(summary, options.n)))
     minutes = summary["run"]["minutes"]
     print(
-        f"\n{minutes['answers']:.1f} minutes for the answers, {minutes['resampling']:.1f} for the resamples; {options.out}"
+        f"\n{minutes['answers']:.1f} minutes for the answers, {minutes['resampling']:.1f} for the resamples, ", end=""
     )
+    print(f"{minutes['cpu']:.1f} of CPU; results: {options.out}")
 
 
 if __name__ == "__main__":

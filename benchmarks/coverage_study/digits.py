@@ -31,7 +31,7 @@ CLASSIFIERS = ["bright", "thick or a 1", "an 8", "slanted", "random"]
 AT_MEDIAN = ["bright", "slanted", "random"]
 EIGHT = 8
 QUESTIONS: list[dict[str, float]] = [
-    *({"thickness": value} for value in (2.0, 3.0, 4.0)),
+    *({"thickness": value} for value in (2.0, 2.5, 3.0, 4.0)),
     *({"intensity": value} for value in (120.0, 200.0)),
 ]
 VERSIONS = 10

@@ -9,24 +9,22 @@ import contextlib
 import copy
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from cfgen.attributes import Columns
-from cfgen.audit.drawn import Drawn, Gap, Readings, interventions, measure_drawn, turned_readings
+from cfgen.audit.drawn import Drawn, Gap, interventions, measure_drawn, turned_readings
 from cfgen.audit.material import read_data
 from cfgen.audit.predictor import accuracies, own_predictor
 from cfgen.audit.reading import same_kind
+from cfgen.audit.readings import read_images
 from cfgen.audit.strength import Strength
 from cfgen.checkpoints import load_module
 from cfgen.contracts import ReadsAttributes
-from cfgen.counterfactual import asked_of, sweep
 from cfgen.errors import UserError
 from cfgen.processes import Processes
 from cfgen.progress import progress as progress_bar
@@ -35,7 +33,7 @@ from cfgen.reporting.provenance import data_fingerprint, fingerprint, versions
 from cfgen.runs.card import CALIBRATION, renew_card
 from cfgen.runs.data import results_folder
 from cfgen.runs.model import TrainedModel
-from lightning_modules import ImageMechanismModule, Predictor, ResidualKept
+from lightning_modules import Predictor, ResidualKept
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,60 +231,3 @@ def fitting_predictor(predictor: str | Path | ReadsAttributes, model: TrainedMod
             argument="predictor",
         )
     return predictor
-
-
-@torch.inference_mode()
-def read_images(
-    mechanism: ImageMechanismModule,
-    predictor: ReadsAttributes,
-    x: Tensor,
-    columns: Columns,
-    do: Mapping[str, Mapping[str, Any]],
-    batch_size: int,
-    seed: int,
-    processes: Processes | None,
-    advance: Callable[[int], None],
-) -> Readings:
-    """What the predictor reads off images, reconstructions and counterfactuals; the same on every process."""
-    if processes is not None:
-        processes.launch()
-        mechanism = mechanism.to(processes.device)
-    schema = mechanism.scm.schema
-    names = schema.names
-    if isinstance(predictor, nn.Module):
-        predictor.to(schema.low.device)
-    asked = {text: asked_of(mechanism, columns, values, seed, changed_only=True) for text, values in do.items()}
-    kinds = ["real", "reconstructed", *asked]
-    table = torch.zeros(len(x), len(kinds), len(names))
-    share = (0, 1) if processes is None else processes.share
-    sweeping = sweep(
-        mechanism, x, columns, asked, seed=seed, batch_size=batch_size, share=share, advance=advance
-    )  # fmt: skip
-    for batch in sweeping:
-        table[batch.rows, 0] = read_table(predictor, batch.x, names)
-        table[batch.rows, 1] = read_table(predictor, batch.own_x_r, names)
-        for k, text in enumerate(asked, start=2):
-            x_c = batch.decode(batch.a_c(text), batch.of(text))
-            table[batch.rows, k] = batch.spread(text, read_table(predictor, x_c, names)).cpu()
-    if processes is not None:
-        table = processes.sum(table)  # other processes' rows are 0 here
-    parts = dict(zip(kinds, table.double().unbind(dim=1), strict=True))
-    read = {kind: dict(zip(names, part.numpy().T, strict=True)) for kind, part in parts.items()}
-    base = read["real"] if isinstance(mechanism, ResidualKept) else read["reconstructed"]
-    a = schema.encode({name: columns[name].to(schema.low.device) for name in names})
-    return Readings(
-        read["real"],
-        read["reconstructed"],
-        base,
-        {text: read[text] for text in asked},
-        a.cpu().double().numpy(),
-        {text: one.a_c.cpu().double().numpy() for text, one in asked.items()},
-    )
-
-
-def read_table(predictor: ReadsAttributes, images: Tensor, names: Sequence[str]) -> Tensor:
-    """The readings of some attributes, (N, names), on the CPU."""
-    if not len(images):
-        return torch.empty(0, len(names))
-    read = predictor.read(images)
-    return torch.stack([read[name].cpu().float() for name in names], dim=1)

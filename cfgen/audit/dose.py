@@ -52,14 +52,22 @@ def dose_curve(
     points = [DosePoint(0.0, 0.0, 0.0, int(counted.sum()))]
     for asked in sorted({*plan.strengths, 1.0}):
         end = "" if asked == 1 else f"/{asked:g}"
-        column, read = f"{'dose' if end else 'do'}/{change}{end}", f"seen/{change}{end}"
+        column = f"{'dose' if end else 'do'}/{change}{end}"
         bias = ((scores[column][counted] > threshold).float() - base.float()).mean().item()
-        strength = math.nan
-        if read in scores and drawn is not None and drawn.judged:
-            seen = scores[read][counted].nanmean().item()  # a predictor looks at the first images only
-            strength = (seen - drawn.seen_without) / (drawn.seen_real - drawn.seen_without)
+        strength = math.nan if drawn is None else drawn.value * moved(scores, change, end, counted)
         points.append(DosePoint(asked, strength, bias, int(counted.sum())))
     return Dose(points, at_full_strength(points))
+
+
+def moved(scores: Scores, change: str, end: str, counted: Tensor) -> float:
+    """How far a predictor's reading moves at a strength, as a share of how far it moves at 1; NaN where none was asked."""
+    seen, read = ("drawn", "there") if f"drawn/{change}" in scores else ("seen", "read")
+    if f"{seen}/{change}" not in scores:
+        return math.nan
+    own = scores[f"{read}/{change}"][counted]
+    # a predictor looks at the first images only
+    shift, full = ((scores[f"{seen}/{change}{at}"][counted] - own).nanmean().item() for at in (end, ""))
+    return shift / full if full else math.nan
 
 
 def at_full_strength(points: list[DosePoint]) -> float:

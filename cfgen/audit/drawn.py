@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from cfgen.attributes import Binary, Categorical, Columns, Continuous, Schema
-from cfgen.audit.strength import Strength, slope_strength, strength
+from cfgen.audit.strength import Strength, graded_strength, slope_strength, strength
 from cfgen.effects import Array, RealImages, adjustment_for, by_generator, difference, exposure_of, features
 from cfgen.scm.graph import CausalGraph
 
@@ -87,7 +87,8 @@ class Readings:
     """What a predictor reads, by attribute, in real units: off images, their reconstructions, the base images that
     counterfactuals are compared with, and, by intervention, the counterfactuals (NaN where it is not asked).
 
-    `a` is the images' own model vector, (n, size), and `a_c` by intervention what is asked for.
+    `a` is the images' own model vector, (n, size), and `a_c` by intervention what is asked for.  `graded` are, by intervention, a
+    predictor's log-odds of what is asked for, off images and counterfactuals; empty where it has none.
     """
 
     real: Mapping[str, Array]
@@ -96,6 +97,7 @@ class Readings:
     made: Mapping[str, Mapping[str, Array]]
     a: Array
     a_c: Mapping[str, Array]
+    graded: Mapping[str, tuple[Array, Array]]
 
 
 def interventions(schema: Schema, columns: Columns) -> dict[str, dict[str, Any]]:
@@ -157,7 +159,12 @@ def strength_of(
         return slope_strength(seen, read, wanted, column.double().cpu().numpy(), real.features)
     weights = real.weights if real.enough else None  # few images say too little of what makes them alike
     seen = np.where(np.isnan(seen), np.nan, seen == wanted)
-    return strength(seen, (read == wanted).astype(np.float64), real.exposure.changed, real.exposure.near, weights)
+    of = (real.exposure.changed, real.exposure.near, weights)
+    found = strength(seen, (read == wanted).astype(np.float64), *of)
+    if text not in readings.graded:
+        return found
+    there, drawn = readings.graded[text]
+    return graded_strength(found, drawn, there, *of)
 
 
 def largest_side_effect(schema: Schema, names: Sequence[str], readings: Readings, text: str) -> tuple[str, float]:

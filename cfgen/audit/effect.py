@@ -12,14 +12,14 @@ from torch import Tensor
 
 from cfgen.attributes import Schema
 from cfgen.audit.plan import Plan, Scores, held
-from cfgen.audit.reading import target_value
-from cfgen.audit.strength import Strength, slope_strength, strength
+from cfgen.audit.seen import strength_seen
+from cfgen.audit.strength import Strength
 from cfgen.audit.verdict import Verdict, judge
 from cfgen.effects import (
     ENOUGH,
     Array,
     Estimate,
-    Exposure,
+    Mask,
     RealImages,
     adjustment_for,
     by_generator,
@@ -216,7 +216,7 @@ class Shared(NamedTuple):
     held: list[str]
     adjusted: list[str]
     problem: str
-    rows: Array
+    rows: Mask
 
 
 def one_effect(shared: Shared, tables: Sequence[Scores], outside: OutsideAnswers | None) -> Effect:
@@ -253,7 +253,8 @@ def one_effect(shared: Shared, tables: Sequence[Scores], outside: OutsideAnswers
         combined = pairs if combined is None else combine([combined, pairs])
     generator = pool_models(generators)
     problem = "" if usable else shared.problem or too_few(shared.real)
-    seen = strength_in(shared, first)
+    seen = strength_seen(first, change, setting.plan, setting.schema, setting.columns, shared.real, shared.rows)
+    seen = setting.strengths.get(change) if seen is None else seen
     checked = real if real is not None else pairs
     return Effect(
         kind="direct" if shared.held else "total",
@@ -289,22 +290,3 @@ def too_few(real: RealImages) -> str:
     if changed < ENOUGH:
         return f"only {count_of(changed, 'image')} would change, and {ENOUGH} are needed"
     return f"{share(real.strangers)} of the images are unlike all {have} with the values, and {share(STRANGERS)} may be"
-
-
-def strength_in(shared: Shared, scores: Scores) -> Strength | None:
-    """By the predictor's columns of the table, where it has them, else as calibrated."""
-    change, setting = shared.change, shared.setting
-    if f"seen/{change}" not in scores:
-        return setting.strengths.get(change)
-    seen, read = (scores[f"{kind}/{change}"].double().numpy()[shared.rows] for kind in ("seen", "read"))
-    looked_at = ~np.isnan(read)
-    alone = target_value(setting.schema, setting.plan.do[change])
-    if alone is not None:
-        name, wanted = alone
-        own = setting.columns[name].double().numpy()[shared.rows][looked_at]
-        return slope_strength(seen[looked_at], read[looked_at], wanted, own)
-    exposure: Exposure = shared.real.exposure
-    changed, near, weights = (part[looked_at] for part in (exposure.changed, exposure.near, shared.real.weights))
-    if not (near.any() and changed.any()):
-        return None
-    return strength(seen[looked_at], read[looked_at], changed, near, weights)

@@ -54,7 +54,8 @@ class Scores:
     where the ground truth is known, `true/NAME` (that of all).
     Mean errors of pixels: `mse` (x_r to x), `error/NAME` (|x_c - truth|) and `untouched/NAME` (|x - truth|).
     What a predictor reads: `seen/NAME` in x_c, `read/NAME` in x and `seen/NAME/S` at another strength.  1 where it sees what an
-    intervention asks for, else 0; under an intervention on one continuous attribute, its value.
+    intervention asks for, else 0; under an intervention on one continuous attribute, its value.  `drawn/NAME`, `there/NAME` and
+    `drawn/NAME/S` are the log-odds of that, where the predictor has them.
 
     >>> import torch
     >>> Scores(["real", "base"], torch.tensor([[0.1, 0.2], [0.3, 0.4]]))["base"]

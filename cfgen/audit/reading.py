@@ -3,16 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from cfgen.attributes import Continuous, Schema
+from cfgen.attributes import Categorical, Continuous, Schema
 from cfgen.audit.plan import Plan
 from cfgen.contracts import ReadsAttributes
+from lightning_modules import Predictor
 
-__all__ = ["matches", "readable", "target_value"]
+__all__ = ["Reading", "evidence", "grades", "matches", "read", "readable", "target_value"]
+
+
+class Reading(NamedTuple):
+    """What a predictor reads: columns in real units, and its raw outputs where it has them, (N, size of its schema)."""
+
+    columns: Mapping[str, Tensor]
+    outputs: Tensor | None
+
+
+def grades(predictor: ReadsAttributes | None) -> bool:
+    """Whether a predictor says how sure it is, and not only what it reads."""
+    return isinstance(predictor, Predictor)
+
+
+def read(predictor: ReadsAttributes, x: Tensor) -> Reading:
+    if isinstance(predictor, Predictor):
+        outputs = predictor(x)
+        return Reading(predictor.decide(outputs), outputs)
+    return Reading(predictor.read(x), None)
+
+
+def evidence(outputs: Tensor, schema: Schema, values: Mapping[str, float]) -> Tensor:
+    """How much speaks for these values of binary and categorical attributes: log-odds, added up over attributes, (N,).
+
+    Finer than yes or no: a good predictor sees faint glasses too, and how faint they are shows here.
+
+    >>> hat = Schema({"Hat": {"kind": "binary"}})
+    >>> evidence(torch.tensor([[2.0], [-1.0]]), hat, {"Hat": 0})
+    tensor([-2.,  1.])
+    """
+    total = outputs.new_zeros(len(outputs))
+    for name, value in values.items():
+        part = outputs[:, schema.slices[name]]
+        if isinstance(schema[name], Categorical):
+            others = torch.cat([part[:, : int(value)], part[:, int(value) + 1 :]], dim=1)
+            total = total + part[:, int(value)] - others.logsumexp(dim=1)
+        else:
+            total = total + part[:, 0] * (1.0 if value == 1 else -1.0)
+    return total
 
 
 def readable(schema: Schema, predictor: ReadsAttributes | None, plan: Plan) -> dict[str, dict[str, float]]:

@@ -14,7 +14,7 @@ from cfgen.attributes import Schema
 from cfgen.audit.asking import asked_already, do_column, intervention_asked, interventions_asked
 from cfgen.audit.explained import Line
 from cfgen.audit.plan import Plan, Scores, held
-from cfgen.audit.reading import matches, readable, target_value
+from cfgen.audit.reading import Reading, evidence, grades, matches, read, readable, target_value
 from cfgen.audit.transformations import AFFINE
 from cfgen.audit.truth import true_images
 from cfgen.contracts import KnowsTruth, ReadsAttributes
@@ -109,7 +109,10 @@ def column_names(
     names += [f"flip/{line.name}" for line in lines]
     names += [f"dose/{name}/{strength:g}" for name in plan.do for strength in plan.strengths]
     for name in readable(schema, predictor, plan):
-        names += [f"seen/{name}", f"read/{name}", *(f"seen/{name}/{strength:g}" for strength in plan.strengths)]
+        graded = grades(predictor) and target_value(schema, plan.do[name]) is None
+        names += [f"read/{name}", f"there/{name}"] if graded else [f"read/{name}"]
+        for kind in ("seen", "drawn") if graded else ("seen",):
+            names += [f"{kind}/{name}", *(f"{kind}/{name}/{strength:g}" for strength in plan.strengths)]
     if images.truth is not None:
         names += [f"{kind}/{name}" for name in plan.do for kind in ("true", "error", "untouched")]
     return names + [f"pair/{name}" for name in plan.do if name in images.pairs]
@@ -170,37 +173,56 @@ class BatchAnswers:
         self.compare_with_truth(name, x_c, of)
         self.fill_pairs(name, of)
         if name in self.readable:
-            looked_at = batch.rows < READ
-            self.shared[f"seen/{name}"] = self.read(name, x_c, of, looked_at)
-            self.shared[f"read/{name}"] = spread(self.seen(name, self.read_real), looked_at)
+            self.put_reading(name, x_c, of, ("seen", "drawn"), f"/{name}")
+            for kind, values in zip(("read", "there"), self.judged(name, self.read_real), strict=True):
+                if values is not None:
+                    self.shared[f"{kind}/{name}"] = spread(values, self.looked_at)
         for strength in self.plan.strengths:
             dose = f"dose/{name}/{strength:g}"
             at = batch.of(dose)
             x_s = batch.decode(batch.a_c(dose), at)
             self.ask(dose, x_s, at)
             if name in self.readable:
-                self.shared[f"seen/{name}/{strength:g}"] = self.read(name, x_s, at, batch.rows < READ)
+                self.put_reading(name, x_s, at, ("seen", "drawn"), f"/{name}/{strength:g}")
 
     @cached_property
     def readable(self) -> dict[str, dict[str, float]]:
         return readable(self.batch.mechanism.scm.schema, self.predictor, self.plan)
 
     @cached_property
-    def read_real(self) -> Mapping[str, Tensor]:
-        assert self.predictor is not None
-        x = self.batch.x[(self.batch.rows < READ).to(self.batch.x.device)]
-        return self.predictor.read(x) if len(x) else {name: x.new_empty(0) for name in self.predictor.schema.names}
+    def looked_at(self) -> Tensor:
+        """Which images of the batch the predictor looks at."""
+        return self.batch.rows < READ
 
-    def read(self, name: str, x: Tensor, of: Tensor, looked_at: Tensor) -> Tensor:
+    @cached_property
+    def read_real(self) -> Reading:
+        return self.read(self.batch.x[self.looked_at.to(self.batch.x.device)])
+
+    def read(self, x: Tensor) -> Reading:
+        """There may be no image to read."""
+        assert self.predictor is not None
+        if len(x):
+            return read(self.predictor, x)
+        empty = x.new_empty(0)
+        outputs = x.new_empty(0, self.predictor.schema.size) if grades(self.predictor) else None
+        return Reading(dict.fromkeys(self.predictor.schema.names, empty), outputs)
+
+    def put_reading(self, name: str, x: Tensor, of: Tensor, kinds: Sequence[str], end: str) -> None:
         """What the predictor reads in images `x` of the rows `of`, as far as they are looked at."""
-        assert self.predictor is not None
-        x = x[looked_at[of].to(x.device)]
-        return spread(self.seen(name, self.predictor.read(x)) if len(x) else x.new_empty(0), of & looked_at)
+        reading = self.read(x[self.looked_at[of].to(x.device)])
+        for kind, values in zip(kinds, self.judged(name, reading), strict=True):
+            if values is not None:
+                self.shared[f"{kind}{end}"] = spread(values, of & self.looked_at)
 
-    def seen(self, name: str, read: Mapping[str, Tensor]) -> Tensor:
-        """Whether the predictor reads what is asked for; of one continuous attribute, the value it reads."""
+    def judged(self, name: str, reading: Reading) -> tuple[Tensor, Tensor | None]:
+        """Whether what is asked for is read, and how much speaks for it; of one continuous attribute, the value that is read."""
+        assert self.predictor is not None
         alone = target_value(self.batch.mechanism.scm.schema, self.plan.do[name])
-        return read[alone[0]] if alone is not None else matches(read, self.readable[name])
+        if alone is not None:
+            return reading.columns[alone[0]], None
+        values = self.readable[name]
+        graded = None if reading.outputs is None else evidence(reading.outputs, self.predictor.schema, values)
+        return matches(reading.columns, values), graded
 
     def compare_with_truth(self, name: str, x_c: Tensor, of: Tensor) -> None:
         """Answers for the true counterfactual images, and how far x_c and x are from these."""

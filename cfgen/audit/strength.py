@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import stats
 
 from cfgen.effects import CONFIDENCE, Array, Mask
 
-__all__ = ["Strength", "slope_strength", "strength"]
+__all__ = ["Strength", "graded_strength", "slope_strength", "strength"]
 
 TELLS_APART = 0.5  # of the images: a predictor that sees it by so much more often where it is can judge
 FOLLOWS = 0.7  # the correlation of a continuous attribute with its reading from which on a predictor can judge
@@ -23,7 +23,8 @@ class Strength:
     """How strongly a model draws what an intervention asks for, by a predictor: 1 as in real images that have it, 0 as in
     images without it.
 
-    `value` = (seen - seen_without) / (seen_real - seen_without), with a 95 % confidence interval from `low` to `high`.  `seen` is
+    `value` = (seen - seen_without) / (seen_real - seen_without), with a 95 % confidence interval from `low` to `high`; of
+    log-odds, where the predictor has them (`graded_strength`), and of the shares beside it otherwise.  `seen` is
     the share of counterfactuals in which the predictor sees what was asked for, `seen_real` that of real images that have it,
     and `seen_without` that of the images as they were.  For a continuous attribute they are slopes: by how much the reading moves
     for each unit that is asked for (`seen`), that real images differ by (`seen_real`), and 0.  Where the predictor itself cannot
@@ -90,6 +91,20 @@ def strength(seen: Array, read: Array, changed: Mask, near: Mask, weights: Array
     se = math.sqrt(float(((of_asked + of_real) ** 2).sum()) + more) / apart
     half = half_width(se, min(n_asked, n_real))
     return Strength(value, value - half, value + half, made, real, without, True)
+
+
+def graded_strength(
+    shares: Strength, seen: Array, read: Array, changed: Mask, near: Mask, weights: Array | None = None
+) -> Strength:
+    """The same by how much speaks for what was asked, a predictor's log-odds in counterfactuals (`seen`) and images (`read`).
+
+    `shares` are by its answers of yes and no (`strength`), and stay as they are: a good predictor says yes to faint glasses too,
+    while its log-odds tell that they are faint.
+    """
+    if not shares.judged:
+        return shares
+    graded = strength(seen, read, changed, near, weights)
+    return replace(shares, value=graded.value, low=graded.low, high=graded.high) if graded.judged else shares
 
 
 def slope_strength(

@@ -99,20 +99,8 @@ def show(result: Calibration) -> None:
     from cfgen.runs.card import errors_in_short
 
     Console().print(drawn_table(result))
-    if result.turned:
-        mean, worst = (
-            sum(result.turned.values()) / len(result.turned),
-            max(result.turned, key=result.turned.__getitem__),
-        )
-        print(
-            f"readings that the reconstruction alone changes: {mean:.1%} (most of {worst}: {result.turned[worst]:.1%})"
-        )
-    gap = result.gap
-    if gap.readings:
-        print(
-            f"effects on a reading that differ from those in real images: {gap.differ} of {gap.readings} (5 % by chance); root "
-            f"mean square difference {100 * gap.rms:.1f} points, and {100 * gap.chance:.1f} by chance"
-        )
+    for sentence in errors_in_short(result.to_dict()):
+        print(sentence)
     unsure = [f"{name} {share:.2f}" for name, share in result.accuracy.items() if share < WELL]
     if unsure:
         print(f"The predictor reads these poorly in real images: {', '.join(unsure)}.")
@@ -126,7 +114,8 @@ def drawn_table(result: Calibration) -> Table:
     from rich.table import Table
 
     facts = result.facts
-    title = f"How strongly it draws each attribute ({facts['images']:,} {facts['split']} images)"
+    kept = ", residual kept" if result.keep_residual else ""
+    title = f"How strongly it draws each attribute ({facts['images']:,} {facts['split']} images{kept})"
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
     table.add_column("asked for", no_wrap=True)
     for head in ("drawn at", "95 %"):

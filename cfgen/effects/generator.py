@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from cfgen.effects.estimate import CONFIDENCE, Array, Estimate, subtract_controls
+from cfgen.effects.estimate import Array, Estimate, subtract_controls
+from cfgen.effects.few import at_least, equal_answers, one_more_flip
 from cfgen.effects.nuisance import Mask
 
 __all__ = ["by_generator", "by_outside_pairs", "by_pairs", "frechet_bounds"]
@@ -50,7 +49,7 @@ def by_pairs(answers: Array, generated: Array | None, truth: Array, changed: Mas
     found = Estimate(
         float(value - shifts @ coefficients), left, max(n_known - len(predictions), 1), elsewhere=one_more_flip(n_known)
     )
-    return found if gap.any() else no_flip_seen(found, n_known)
+    return found if gap.any() else at_least(found, equal_answers(n_known))
 
 
 def by_outside_pairs(
@@ -74,7 +73,7 @@ def by_outside_pairs(
         n,
         elsewhere=float(left.var(ddof=1) / n) + one_more_flip(n),
     )
-    return found if effect.any() else no_flip_seen(found, n)
+    return found if effect.any() else at_least(found, equal_answers(n))
 
 
 def leverage(columns: Array) -> Array:
@@ -82,25 +81,6 @@ def leverage(columns: Array) -> Array:
     would be left had the row not been fitted (the jackknife; HC3)."""
     design = np.concatenate([np.ones((len(columns), 1)), columns], axis=1)
     return np.clip(np.einsum("ij,ji->i", design, np.linalg.pinv(design)), 0, 0.9)
-
-
-def one_more_flip(n: int) -> float:
-    """The variance that one more flip than was seen adds to a mean over n pairs (after Agresti and Coull).
-
-    Few pairs show few flips, and by chance fewer yet: the spread they show is then too small just where the value is, too, so
-    that a combination would trust such pairs most.
-    """
-    return 1 / n**2
-
-
-def no_flip_seen(estimate: Estimate, n: int) -> Estimate:
-    """Its interval at least as wide as what n pairs without a flip leave possible."""
-    return replace(estimate, slack=max(equal_answers(n) - estimate.half, 0.0))
-
-
-def equal_answers(n: float) -> float:
-    """With a larger share, seeing none in n would be rarer than 1 in 20 (at 95 %, the rule of three: 3 / n)."""
-    return float(1 - (1 - CONFIDENCE) ** (1 / n))
 
 
 def frechet_bounds(positive: float, effect: float) -> tuple[tuple[float, float], tuple[float, float]]:

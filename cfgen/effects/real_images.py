@@ -16,7 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from cfgen.effects.estimate import CONFIDENCE, Array, Estimate, combine
+from cfgen.effects.estimate import Array, Estimate, combine
+from cfgen.effects.few import at_least, equal_answers, one_more_flip
 from cfgen.effects.nuisance import Mask, folds, logistic, predict_logistic, ridge, with_intercept
 
 __all__ = ["ENOUGH", "Exposure", "RealImages"]
@@ -181,18 +182,21 @@ class RealImages:
         # what would be left had the image not been fitted (the jackknife; HC3): few images decide more of their own fit
         alone = (left - design @ line) / (1 - np.clip(np.einsum("ij,ji->i", design, solve), 0, 0.9))
         influence = np.where(changed, n / max(n_changed - 1, 1) * (gap - mean_gap), 0) + n * solve[0] * alone
-        return Estimate(float(mean_gap + line[0]), influence, self.effective, slack=self.slack(answers))
+        return Estimate(float(mean_gap + line[0]), influence, self.effective)
 
-    def slack(self, answers: Array) -> float:
-        """Where all images that have it get one answer, what so many equal answers leave possible (at 95 % about 3/n)."""
-        near = answers[self.exposure.near]
-        if len(near) and (near == near[0]).all():
-            return float(1 - (1 - CONFIDENCE) ** (1 / max(self.effective, 1)))
-        return 0.0
+    def cautious(self, estimate: Estimate, unexpected: Array) -> Estimate:
+        """The estimate with the doubt that few images leave, even where an outcome model tells all their answers (`unexpected` is
+        what is left of them): an attribute may change the answers of one image in a hundred."""
+        changed = int(self.exposure.changed.sum())
+        doubt = one_more_flip(self.effective) + one_more_flip(changed)
+        found = replace(estimate, elsewhere=estimate.elsewhere + doubt)
+        surprised = (np.abs(unexpected[self.exposure.near]) > 0.5).any()
+        return found if surprised else at_least(found, equal_answers(self.effective))
 
     def estimate(self, answers: Array) -> Estimate:
         """From real images alone."""
-        return self.aipw(answers, self.outcome_model(answers))
+        models = self.outcome_model(answers)
+        return self.cautious(self.aipw(answers, models), answers - models[1])
 
     def combined(self, answers: Array, generated: Array) -> Estimate:
         """The estimate from real images with the generator as a second outcome model.
@@ -201,6 +205,7 @@ class RealImages:
         both estimates are of the same quantity.  The weight between the two is the one of smallest variance, so that the
         interval is no wider than without the generator.
         """
-        alone = self.estimate(answers)
-        drawn = self.aipw(answers, self.outcome_model(answers, self.generator_model(generated)))
-        return combine([alone, drawn])
+        models = self.outcome_model(answers)
+        drawn = self.outcome_model(answers, self.generator_model(generated))
+        both = combine([self.aipw(answers, models), self.aipw(answers, drawn)])
+        return self.cautious(both, answers - models[1])

@@ -146,14 +146,18 @@ def test_where_nothing_can_be_kept_it_is_trained_all_the_same(data, tmp_path, mo
         assert own.path is None
 
 
-def test_a_rare_attribute_is_seen_as_well_as_a_frequent_one(tmp_path, monkeypatch):
-    """Where it cannot be sure, it does not say what is most frequent."""
-    data = Rare({"Hat": FACES["Bangs"]}, rows=600, strength=0.05)
+def test_a_rare_attribute_is_not_passed_over(tmp_path, monkeypatch):
+    """Where a predictor cannot be sure, it does not just say what is most frequent."""
+    data = Rare({"Hat": FACES["Bangs"]}, rows=600, strength=0.02)
     data.setup()
     monkeypatch.setattr(subject, "RECIPES", {28: subject.Recipe(epochs=4)})
-    own = own_predictor(model_of(data, tmp_path / "model"), data)
-    read = subject.read_all(own.predictor, data.images("train"))["Hat"]
-    assert read.mean() > 0.1
+    fair = own_predictor(model_of(data, tmp_path / "model"), data)
+    monkeypatch.setattr(subject, "prior_logits", lambda a, schema: 0.0)
+    plain = own_predictor(model_of(data, tmp_path / "other"), data)
+    seen, passed_over = (subject.read_all(own.predictor, data.images("val"))["Hat"] for own in (fair, plain))
+    assert passed_over.mean() == 0
+    assert 0.1 < seen.mean() < 0.9
+    assert fair.accuracy["Hat"] > plain.accuracy["Hat"] == 0.5
 
 
 def test_accuracies_are_of_what_both_know(data):

@@ -88,10 +88,15 @@ def test_of_a_continuous_attribute_the_value_is_read(tiny_run):
     classifier = ExternalClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 1)))
     scores = table(module, classifier, images, plan, predictor=eyes)
     read = [name for name in scores.names if name.startswith(("seen", "read"))]
-    assert read == ["seen/both", "read/both", "seen/thick", "read/thick"]
+    assert sorted(read) == ["read/both", "read/thick", "seen/both", "seen/thick"]
     both, thick = (eyes.read(example_images(module, images, plan, name, torch.arange(20)).x_c) for name in plan.do)
     assert scores["seen/both"].tolist() == (both["label"] == 7).float().tolist()
     torch.testing.assert_close(scores["seen/thick"], thick["thickness"])
+    # the log-odds of the label, in x_c and in x
+    logits = eyes(example_images(module, images, plan, "both", torch.arange(20)).x_c)[:, eyes.schema.slices["label"]]
+    seven = logits.softmax(dim=1)[:, 7]
+    torch.testing.assert_close(scores["drawn/both"], seven.log() - (1 - seven).log(), rtol=1e-3, atol=1e-3)
+    assert "drawn/thick" not in scores.names
     real = eyes.read(as_unit_float(images.x))
     assert scores["read/both"].tolist() == (real["label"] == 7).float().tolist()
     torch.testing.assert_close(scores["read/thick"], real["thickness"])

@@ -124,7 +124,8 @@ def test_where_too_few_real_images_are_comparable_the_generator_answers_and_it_i
     do = [{"Black_Hair": 1, "Pale_Skin": 1, "Bangs": 1}, {"Black_Hair": 1}]
     model = with_painter(BOTH, do=do)
     with pytest.warns(
-        UserWarning, match=r"Black_Hair\+Pale_Skin\+Bangs is measured with the generator alone: 2. images have it, worth 21 comparable"
+        UserWarning,
+        match=r"Black_Hair\+Pale_Skin\+Bangs is measured with the generator alone: 2. images have it, worth 21 comparable",
     ) as said:
         values = measured(model, Bias())
     assert not any("Bias: Black_Hair is" in str(warning.message) for warning in said)
@@ -222,6 +223,26 @@ def test_two_processes_measure_like_one(two_processes: Pool):
     assert two.pop("where_accurate") == pytest.approx(one.pop("where_accurate"), abs=1e-2)  # a distributed sampler pads
     assert two == pytest.approx(one, abs=1e-7)
     assert 0 < one["Pale_Skin"] < 1
+
+
+def tested(**options) -> dict[str, float]:
+    """What is logged of the test split after training that changes nothing."""
+    kept = Kept()
+    fit = trainer(max_epochs=1, limit_train_batches=1, callbacks=[Bias(images=90)], logger=[kept], **options)
+    fit.fit(with_painter(BOTH), datamodule=Painted(rows=241))  # an odd number: the shares differ
+    return kept.values
+
+
+def tested_by_two() -> dict[str, float]:
+    return tested(devices=2, strategy="ddp")
+
+
+@pytest.mark.xdist_group("two_processes")
+def test_two_processes_test_like_one(two_processes: Pool):
+    one, (two, other) = tested(), two_processes.run(tested_by_two)
+    assert two == other == one
+    assert one["test/accuracy/low"] < one["test/accuracy"] < one["test/accuracy/high"]
+    assert one["test/bias/Pale_Skin"] > 0.1
 
 
 def test_any_classifier_is_watched_with_a_mechanism_given(tmp_path):

@@ -45,6 +45,25 @@ def test_intervals_hold_the_truth(world):
     assert np.mean(held["real"]) <= 0.99  # nor is the interval as wide as to say nothing
 
 
+@pytest.mark.parametrize("exceptions", [0.002, 0.01, 0.03])
+def test_a_classifier_that_looks_at_another_attribute_is_covered(exceptions):
+    """Its answers are that attribute, which is adjusted for: nothing is left of them but rare exceptions, and few images show none
+    or hardly any.  By their spread alone, intervals hold the truth in less than half of the cases."""
+    hits = {"real": [], "combined": []}
+    for seed in range(REPLICATES):
+        rng = np.random.default_rng(seed)
+        sample = World().draw(500, seed)
+        hair, rare = sample.w[:, 0], rng.random(500) < exceptions
+        answers = np.where(sample.has & rare, 1 - hair, hair)
+        real = RealImages(sample.exposure, sample.w, seed)
+        share = 0.358  # of the images without T that have this attribute, below the 40 % of all
+        truth = exceptions * (1 - 2 * share)
+        hits["real"].append(real.estimate(answers).holds(truth))
+        hits["combined"].append(real.combined(answers, np.where(sample.has, np.nan, hair)).holds(truth))
+    for name, held in hits.items():
+        assert np.mean(held) >= LOW, name
+
+
 @pytest.mark.parametrize("pairs", [50, 100, 200])
 def test_rare_flips_are_covered_whatever_their_share(pairs):
     """Counted over all outcomes: of the pairs, k flip with a binomial probability.  By the spread alone, intervals would hold the

@@ -12,8 +12,9 @@ from cfgen.audit.effect import Effect
 from cfgen.audit.label import ANY
 from cfgen.audit.report.forest import groups
 from cfgen.audit.report.quality import warnings_of_all
-from cfgen.audit.report.text import ALONE, kind, marked, next_steps, points, short_names, significance
+from cfgen.audit.report.text import ALONE, marked, next_steps, points, short_names, significance, which_effect
 from cfgen.audit.results import EVERYONE
+from cfgen.reporting.numbers import share
 
 if TYPE_CHECKING:
     from cfgen.audit.outcome import AuditResult
@@ -64,7 +65,7 @@ def console_tables(result: AuditResult) -> list[ConsoleTable]:
             mine = [(asked.change, of.effect) for asked in group.asked for of in asked.answers if of.audited is one]
             if not mine:
                 continue
-            kinds = list(dict.fromkeys(kind(effect) for _, effect in mine))
+            kinds = list(dict.fromkeys(which_effect(effect) for _, effect in mine))
             who = f" of {short_names(result)[one.name]}" if len(result.audited) > 1 else ""
             about = "" if one.label == ANY else f" towards {one.label}"
             where = "" if group.among == EVERYONE and not group.curve else f", {uncapitalized(group.title)}"
@@ -79,8 +80,8 @@ def console_row(change: str, effect: Effect, of_several: bool) -> ConsoleRow:
     low, high = effect.headline.interval
     number = points(effect.headline.value)
     return ConsoleRow(
-        f"{change} ({kind(effect)})" if of_several else change,
-        f"{effect.changed:,}",
+        f"{change} ({which_effect(effect)})" if of_several else change,
+        f"{effect.changed:,}" if effect.about == 1 else f"{effect.changed:,} ({share(effect.about)} comparable)",
         marked(effect.verdict.code),
         number if effect.combined is not None else f"{number} ({ALONE})",
         f"{points(low)} to {points(high)}",

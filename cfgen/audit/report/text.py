@@ -29,6 +29,7 @@ __all__ = [
     "points",
     "short_names",
     "significance",
+    "which_effect",
 ]
 
 ALONE = "the model's word alone"
@@ -117,9 +118,14 @@ def points(value: float) -> str:
     return "0.0" if text in ("+0.0", "-0.0") else text
 
 
+def which_effect(effect: Effect) -> str:
+    """The total effect, or the direct one and what is held."""
+    return f"direct effect, {' and '.join(effect.held)} held" if effect.held else "total effect"
+
+
 def kind(effect: Effect) -> str:
     """Which effect a number is, and of how many of the images, where some cannot be compared."""
-    which = f"direct effect, {' and '.join(effect.held)} held" if effect.held else "total effect"
+    which = which_effect(effect)
     return which if effect.about == 1 else f"{which}, on the {share(effect.about)} of the images that are comparable"
 
 
