@@ -2,7 +2,8 @@
 
 Faces that cfgen draws itself (their true counterfactuals are drawn, too) or digits (whose thickness and intensity a tool sets)
 form a pool.  Five classifiers are asked about all of its images, their true counterfactuals and the generator's.  Then resamples
-of the pool are audited, and the intervals compared with the truth of the pool:
+of the pool are audited, in which each face has the attribute or not with the probability of the causal model
+(coverage_study/pool.py says why), and the intervals are compared with the truth of the pool:
 
     generator alone   the bootstrap over the generator's flips (cfgen.metrics.CounterfactualBias)
     real images       RealImages.estimate: images that have the attribute, weighted to be like those that do not
@@ -34,6 +35,8 @@ from coverage_study.pool import Pool, load_if_made_so
 from coverage_study.resampling import resample
 from coverage_study.summary import summarise, tables
 
+from cfgen.errors import UserError
+
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -52,7 +55,7 @@ def parsed() -> argparse.Namespace:
         "--training", type=int, help="images to train the small networks on (default: 20000 faces, 6000 digits)"
     )
     parser.add_argument("--seed", type=int, default=12345, help="of the pool and the resamples (default: 12345)")
-    parser.add_argument("--processes", type=int, default=2, help="(default: 2)")
+    parser.add_argument("--processes", type=int, default=2, help="that share the work (default: 2)")
     parser.add_argument(
         "--out", type=Path, default=Path("runs/audit_coverage"), help="folder (default: runs/audit_coverage)"
     )
@@ -84,7 +87,10 @@ def main() -> None:
     options = parsed()
     started = time.perf_counter()
     answers = options.out / f"{options.study}.npz"
-    pool = pool_of(options, answers)
+    try:
+        pool = pool_of(options, answers)
+    except UserError as error:
+        sys.exit(f"error: {error}")
     asked = time.perf_counter()
     found, effective = resample(answers, options.n, options.resamples, options.seed, options.processes)
     finished = time.perf_counter()

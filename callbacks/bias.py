@@ -178,10 +178,12 @@ def scalars(found: Found) -> dict[str, float]:
 
 def sentence(found: Found) -> str:
     accuracy, low, high = (f"{100 * value:.1f}" for value in found.accuracy)
-    biases = ", ".join(
-        f"{name} {one.value:+.3f} ({one.low:+.3f} to {one.high:+.3f})" for name, one in found.bias.items()
-    )
-    return f"on {found.images:,} test images, which chose nothing: accuracy {accuracy} % ({low} to {high} %), bias {biases}"
+    biases = []
+    for name, one in found.bias.items():
+        alone = ", by the generator alone" if one is found.by_generator[name] else ""
+        biases.append(f"{name} {one.value:+.3f} ({one.low:+.3f} to {one.high:+.3f}{alone})")
+    measured = f"accuracy {accuracy} % ({low} to {high} %), bias {', '.join(biases) or 'of no intervention'}"
+    return f"on {found.images:,} test images, which chose nothing: {measured}"
 
 
 def intervention_name(do: Mapping[str, Any]) -> str:

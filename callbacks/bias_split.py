@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cfgen.attributes import Columns
 from cfgen.counterfactual import as_unit_float, asked_of, sweep
-from cfgen.effects import Array, Estimate, RealImages, by_generator
+from cfgen.effects import CONFIDENCE, Array, Estimate, Mask, RealImages, by_generator
 from cfgen.metrics.counterfactual_bias import wilson
 from lightning_modules import ImageMechanismModule
 from lightning_modules.weighted_gap import comparable_images
@@ -46,14 +46,18 @@ class Question:
     def of(cls, mechanism: ImageMechanismModule, columns: Columns, do: Mapping[str, Any]) -> Question:
         return cls(*comparable_images(mechanism.scm.schema, mechanism.scm.graph, columns, do))
 
+    @property
+    def changed(self) -> Mask:
+        return self.real.exposure.changed
+
     def answered(self, answers: Array, base: Array, generated: Array) -> tuple[Estimate, Estimate]:
         """The combined estimate and the generator's own (Eq. 4), which is also the first where real images cannot answer.
 
         `answers` are those for all images of the split; for the first of them there are also answers for what a generator
         made of them: `base`, and `generated`, which are NaN where nothing was asked.
         """
-        count, changed = len(base), self.real.exposure.changed
-        own = by_generator(base, generated, changed[:count])
+        count = len(base)
+        own = by_generator(base, generated, self.changed[:count])
         if self.lacking:
             return own, own
         unknown = np.full(len(answers) - count, np.nan)
@@ -82,9 +86,12 @@ class BiasSplit:
         seed: int,
     ) -> None:
         self.x, self.y, self.columns = data.images(split), data.targets(split), data.columns(split)
-        self.mechanisms, self.interventions, self.seed = mechanisms, interventions, seed
+        self.mechanisms, self.seed = mechanisms, seed
         self.drawn = min(images, len(self.x))
-        self.questions = {name: Question.of(mechanisms[0], self.columns, do) for name, do in interventions.items()}
+        questions = {name: Question.of(mechanisms[0], self.columns, do) for name, do in interventions.items()}
+        # nothing can be said of what changes none of the images drawn
+        self.questions = {name: one for name, one in questions.items() if one.changed[: self.drawn].any()}
+        self.interventions = {name: interventions[name] for name in self.questions}
 
     def pairs(self, share: tuple[int, int]) -> Iterator[Pairs]:
         """This process's share: every n-th image."""
@@ -122,12 +129,12 @@ class BiasSplit:
         answers, (base, *made) = table[0], table[1:, : self.drawn] / len(self.mechanisms)
         estimates = {}
         for (name, question), generated in zip(self.questions.items(), made, strict=True):
-            asked = question.real.exposure.changed[: self.drawn]
-            estimates[name] = question.answered(answers, base, np.where(asked, generated, np.nan))
+            made_of = question.changed[: self.drawn]
+            estimates[name] = question.answered(answers, base, np.where(made_of, generated, np.nan))
         right, n = int((answers == self.y.numpy()).sum()), len(answers)
         return Found(
             n,
-            (right / n, *wilson(right, n, 0.95)),
+            (right / n, *wilson(right, n, CONFIDENCE)),
             {name: combined for name, (combined, _) in estimates.items()},
             {name: own for name, (_, own) in estimates.items()},
         )

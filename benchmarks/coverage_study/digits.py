@@ -20,11 +20,12 @@ from cfgen.checkpoints import load_module
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.morpho import measure, set_intensity, set_thickness
 from cfgen.progress import progress
+from cfgen.runs.model import load_mechanism
 from coverage_study import networks
 from coverage_study.pool import Floats, Pool, Question, do_name, thresholds
 from coverage_study.workers import over_blocks
 from datamodules.sources import digits as sources
-from lightning_modules import Classifier, ImageMechanismModule, ResidualKept
+from lightning_modules import Classifier, ResidualKept
 
 GENERATOR = "morphomnist-csali"
 CLASSIFIERS = ["bright", "thick or a 1", "an 8", "slanted", "random"]
@@ -119,15 +120,14 @@ class Brightness(nn.Module):
 
 
 def audited_networks(options: Options, digits: sources.Digits) -> networks.Together:
+    reader: nn.Module | None = load_module(Path(options.classifier), Classifier) if options.classifier else None
     made = make(digits, 1, options.seed + 1, "train on")
     images, columns = as_tensor(made.images), {name: torch.from_numpy(c).float() for name, c in made.columns.items()}
     told = ((columns["thickness"] > 2.5) | (columns["label"] == 1)).float()[:, None]
     thick = networks.train(images, told, options.epochs, options.seed, "thick digits and ones")
     slant = (columns["slant"] / columns["slant"].std())[:, None]
     slanted = networks.train(images, slant, options.epochs, options.seed, "the slant", networks.squared_loss)
-    if options.classifier:
-        reader: nn.Module = load_module(Path(options.classifier), Classifier)
-    else:
+    if reader is None:
         labels = nn.functional.one_hot(columns["label"].long(), 10).float()
         reader = networks.train(images, labels, options.epochs, options.seed, "digits apart")
     order = [Brightness(), networks.Column(thick, 0), networks.Logit(reader, EIGHT), networks.Column(slanted, 0)]
@@ -143,7 +143,7 @@ def pool_of(options: Options) -> Pool:
     training, tested = read(options)
     audited = audited_networks(options, training)
     made = make(tested, VERSIONS, options.seed, "audit")
-    generator = load_module(GENERATOR, ImageMechanismModule)
+    generator = load_mechanism(GENERATOR)
     arguments = (options, audited, made, tested.images)
     found = over_blocks(len(made.images), 50 * VERSIONS, Worker, arguments, options.processes, "asking about digits")
     limit = thresholds(found["own"], CLASSIFIERS, AT_MEDIAN)[:, None]
@@ -164,7 +164,7 @@ class Worker:
     def __init__(self, options: Options, audited: networks.Together, made: Made, originals: np.ndarray) -> None:
         torch.set_num_threads(1)
         self.options, self.audited, self.made, self.originals = options, audited, made, originals
-        self.generator = ResidualKept(load_module(GENERATOR, ImageMechanismModule)).eval()
+        self.generator = ResidualKept(load_mechanism(GENERATOR)).eval()
 
     def __call__(self, block: slice) -> dict[str, Floats]:
         images = as_tensor(self.made.images[block])

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from cfgen.checkpoints import load_module
 from cfgen.counterfactual import asked_of, sweep
+from cfgen.runs.model import load_mechanism
 from coverage_study import networks
 from coverage_study.pool import Floats, Pool, Question, do_name, thresholds
 from coverage_study.workers import over_blocks
 from datamodules import Faces
 from datamodules.faces.scm import ATTRIBUTES, EDGES, PROBABILITIES, draw
-from lightning_modules import Classifier, ImageMechanismModule, Predictor, ResidualKept
+from lightning_modules import Classifier, Predictor, ResidualKept
 
 GENERATOR = "faces-modulated"
 CLASSIFIERS = ["trained", "hair-only", "glasses-only", "unbiased", "random"]
@@ -67,21 +68,20 @@ def data_of(options: Options) -> Faces:
 
 def audited_networks(options: Options) -> networks.Together:
     """The five classifiers; those that no finished run is given for are trained on other faces than the pool's."""
-    faces = Faces(count=options.training)
-    faces.setup()
-    images, columns = faces.images("train"), faces.columns("train")
-    labels = {"attractive": faces.targets("train").float(), HAIR: columns[HAIR], GLASSES: columns[GLASSES]}
-    wanted = [*([] if options.classifier else ["attractive"]), *([] if options.predictor else [HAIR, GLASSES])]
     of: dict[str, nn.Module] = {}
-    if wanted:
-        targets = torch.stack([labels[name] for name in wanted], dim=1)
-        small = networks.train(images, targets, options.epochs, options.seed, ", ".join(wanted))
-        of = {name: networks.Column(small, k) for k, name in enumerate(wanted)}
     if options.classifier:
         of["attractive"] = load_module(Path(options.classifier), Classifier)
     if options.predictor:
         reader = load_module(Path(options.predictor), Predictor)
         of |= {name: networks.Column(reader, reader.schema.slices[name].start) for name in (HAIR, GLASSES)}
+    faces = Faces(count=options.training)
+    faces.setup()
+    images, columns = faces.images("train"), faces.columns("train")
+    labels = {"attractive": faces.targets("train").float(), HAIR: columns[HAIR], GLASSES: columns[GLASSES]}
+    if wanted := [name for name in labels if name not in of]:
+        targets = torch.stack([labels[name] for name in wanted], dim=1)
+        small = networks.train(images, targets, options.epochs, options.seed, ", ".join(wanted))
+        of |= {name: networks.Column(small, k) for k, name in enumerate(wanted)}
     eyes = torch.from_numpy(draw(options.training, faces.seed).state["eyes"][: len(images)]).float()[:, None]
     told = networks.train(images, eyes, options.epochs, options.seed, "the size of the eyes", networks.squared_loss)
     order = [of["attractive"], of[HAIR], of[GLASSES], networks.Column(told, 0)]
@@ -134,7 +134,7 @@ class Worker:
         torch.set_num_threads(1)
         self.options, self.audited = options, audited
         self.data = data_of(options)
-        self.generator = ResidualKept(load_module(GENERATOR, ImageMechanismModule)).eval()
+        self.generator = ResidualKept(load_mechanism(GENERATOR)).eval()
         self.columns = {name: column[: options.size] for name, column in self.data.columns(SPLIT).items()}
         own = {name: column.double().numpy() for name, column in self.columns.items()}
         self.other = {do_name(do): other_values(do, own, options.seed) for do in QUESTIONS}

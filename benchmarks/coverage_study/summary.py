@@ -56,7 +56,7 @@ def false_alarms(found: Floats, truth: Floats) -> dict[str, Any]:
     none = np.abs(truth) < NOTHING
     scored = ~np.isnan(found[..., VALUE]) & none[:, None, :]
     away = (found[..., LOW] > 0) | (found[..., HIGH] < 0)
-    result = {"interventions": int(none.sum()), "scored": int(scored.sum())}
+    result: dict[str, Any] = {"interventions": int(none.sum()), "scored": int(scored.sum())}
     if scored.any():
         result |= {"share": float(away[scored].mean()), "share_error": clustered_error(away, scored)}
     return result

@@ -40,10 +40,13 @@ def strength_seen(
         own = columns[name].double().numpy()[rows][looked_at]
         return slope_strength(seen, read, wanted, own, real.features[looked_at])
     changed, near = real.exposure.changed[looked_at], real.exposure.near[looked_at]
-    weights = real.weights[looked_at]
+    weights: Array | None = real.weights[looked_at]
     if not (near.any() and changed.any()):
         return None
     found = strength(seen, read, changed, near, weights)
+    if not found.judged:  # weighted, few images count for all: they may say less than all of them alike
+        weights = None
+        found = strength(seen, read, changed, near)
     if f"drawn/{change}" not in scores:
         return found
     return graded_strength(found, column("drawn")[looked_at], column("there")[looked_at], changed, near, weights)

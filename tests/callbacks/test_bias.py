@@ -13,7 +13,7 @@ from callbacks.bias import intervention_name
 from cfgen.effects import RealImages, exposure_of, features
 from cfgen.errors import UserError
 from lightning_modules import Classifier
-from tests.fakes import BINARY, SHAPE, Dimming, Ignorant, Painted, Painter, Stripes, fitted, saved
+from tests.fakes import BINARY, FACES, SHAPE, Dimming, Ignorant, Painted, Painter, Stripes, fitted, saved
 from tests.processes import Pool
 from tests.quiet_trainer import quiet_trainer
 
@@ -204,6 +204,26 @@ def test_the_chosen_checkpoint_is_measured_on_images_that_chose_nothing(tmp_path
     assert f"Black_Hair {found:+.3f} (" in line
 
 
+def test_an_intervention_that_changes_no_test_image_is_not_reported(caplog):
+    class AllBangs(Painted):
+        """Every test image has bangs."""
+
+        def read_splits(self):
+            splits = super().read_splits()
+            splits["test"].columns["Bangs"].fill_(1.0)
+            return splits
+
+    kept = Kept()
+    model = with_painter(HAIR, do=[{"Bangs": 1}, dict.fromkeys(FACES, 1)])
+    fit = trainer(max_epochs=1, limit_train_batches=1, callbacks=[Bias()], logger=[kept])
+    with caplog.at_level("INFO"):
+        fit.fit(model, datamodule=AllBangs(rows=100))
+    assert "test/bias/Bangs" not in kept.values
+    everything = "Black_Hair+Pale_Skin+Bangs"
+    assert kept.values[f"test/bias/{everything}"] == kept.values[f"test/bias_generator/{everything}"] > 0
+    assert "by the generator alone)" in caplog.text
+
+
 def measured_by_two() -> tuple[dict[str, float], dict[str, float]]:
     """In each of two processes."""
     both = [
@@ -225,7 +245,7 @@ def test_two_processes_measure_like_one(two_processes: Pool):
     assert 0 < one["Pale_Skin"] < 1
 
 
-def tested(**options) -> dict[str, float]:
+def report(**options) -> dict[str, float]:
     """What is logged of the test split after training that changes nothing."""
     kept = Kept()
     fit = trainer(max_epochs=1, limit_train_batches=1, callbacks=[Bias(images=90)], logger=[kept], **options)
@@ -233,13 +253,13 @@ def tested(**options) -> dict[str, float]:
     return kept.values
 
 
-def tested_by_two() -> dict[str, float]:
-    return tested(devices=2, strategy="ddp")
+def report_by_two() -> dict[str, float]:
+    return report(devices=2, strategy="ddp")
 
 
 @pytest.mark.xdist_group("two_processes")
 def test_two_processes_test_like_one(two_processes: Pool):
-    one, (two, other) = tested(), two_processes.run(tested_by_two)
+    one, (two, other) = report(), two_processes.run(report_by_two)
     assert two == other == one
     assert one["test/accuracy/low"] < one["test/accuracy"] < one["test/accuracy/high"]
     assert one["test/bias/Pale_Skin"] > 0.1
