@@ -135,6 +135,7 @@ class Effect:
             "models": [estimate.to_dict() for estimate in self.generators],
             "images": {
                 "changed": self.changed,
+                "share_compared": self.about,
                 "have": self.have,
                 "effective": self.effective,
                 "clipped": self.clipped,
