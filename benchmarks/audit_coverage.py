@@ -14,8 +14,8 @@ of the pool are audited, in which each face has the attribute or not with the pr
 Answers are kept in the folder --out and used again if nothing that they depend on changes.  Writes FOLDER/faces.json (or
 digits.json) with everything and prints Markdown tables.
 
-    OMP_NUM_THREADS=1 python benchmarks/audit_coverage.py --classifier runs/faces_classifier --predictor runs/faces_predictor
-    OMP_NUM_THREADS=1 python benchmarks/audit_coverage.py --study digits
+    OMP_NUM_THREADS=1 python -m benchmarks.audit_coverage --classifier runs/faces_classifier --predictor runs/faces_predictor
+    OMP_NUM_THREADS=1 python -m benchmarks.audit_coverage --study digits
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coverage_study import digits, faces
-from coverage_study.pool import Pool, load_if_made_so
-from coverage_study.resampling import resample
-from coverage_study.summary import summarise, tables
-
+from benchmarks.coverage_study import digits, faces
+from benchmarks.coverage_study.pool import Pool, load_if_made_so
+from benchmarks.coverage_study.resampling import resample
+from benchmarks.coverage_study.summary import summarise, tables
 from cfgen.errors import UserError
 
 

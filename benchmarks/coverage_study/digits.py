@@ -16,14 +16,14 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
+from benchmarks.coverage_study import networks
+from benchmarks.coverage_study.pool import Floats, Pool, Question, do_name, thresholds
+from benchmarks.coverage_study.workers import over_blocks
 from cfgen.checkpoints import load_module
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.morpho import measure, set_intensity, set_thickness
 from cfgen.progress import progress
 from cfgen.runs.model import load_mechanism
-from coverage_study import networks
-from coverage_study.pool import Floats, Pool, Question, do_name, thresholds
-from coverage_study.workers import over_blocks
 from datamodules.sources import digits as sources
 from lightning_modules import Classifier, ResidualKept
 

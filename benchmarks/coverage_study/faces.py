@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.coverage_study import networks
+from benchmarks.coverage_study.pool import Floats, Pool, Question, do_name, thresholds
+from benchmarks.coverage_study.workers import over_blocks
 from cfgen.checkpoints import load_module
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.runs.model import load_mechanism
-from coverage_study import networks
-from coverage_study.pool import Floats, Pool, Question, do_name, thresholds
-from coverage_study.workers import over_blocks
 from datamodules import Faces
 from datamodules.faces.scm import ATTRIBUTES, EDGES, PROBABILITIES, draw
 from lightning_modules import Classifier, Predictor, ResidualKept

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from benchmarks.coverage_study import pool as pools
+from benchmarks.coverage_study.pool import Floats, Pool, Question
+from benchmarks.coverage_study.workers import pool_of_processes, work
 from cfgen.effects import Estimate, RealImages, adjustment_for, by_pairs, combine, exposure_of, features
 from cfgen.metrics import CounterfactualBias
 from cfgen.progress import progress
-from coverage_study import pool as pools
-from coverage_study.pool import Floats, Pool, Question
-from coverage_study.workers import pool_of_processes, work
 
 PAIRS = (50, 100, 200)
 METHODS = ["generator", "real", "combined", *(f"pairs {count}" for count in PAIRS)]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coverage_study.pool import Floats, Pool
-from coverage_study.resampling import HIGH, LOW, METHODS, VALUE
+from benchmarks.coverage_study.pool import Floats, Pool
+from benchmarks.coverage_study.resampling import HIGH, LOW, METHODS, VALUE
 
 TITLES = dict(
     zip(
