@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 
 from cfgen.attributes import Categorical, Continuous, Schema
 
-__all__ = ["ali_d", "ali_eg", "attributes", "distance", "r1"]
+__all__ = ["ali_d", "ali_eg", "attributes", "distance", "kl_to_standard", "log_likelihood", "r1"]
 
 
 def ali_d(real: Tensor, fake: Tensor) -> Tensor:
@@ -63,3 +64,22 @@ def distance(one: Tensor, other: Tensor, power: float) -> Tensor:
     tensor(5.)
     """
     return (one - other).abs().pow(power).mean()
+
+
+def log_likelihood(x: Tensor, mean: Tensor, log_scale: Tensor) -> Tensor:
+    """log N(x; mean, scale^2) in nats, summed over all entries of each image: (N,).
+
+    >>> log_likelihood(torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(1, 2))  # 2 log(1 / sqrt(2 pi))
+    tensor([-1.8379])
+    """
+    z = (x - mean) * (-log_scale).exp()
+    return -(0.5 * z.square() + log_scale + 0.5 * math.log(2 * math.pi)).flatten(1).sum(dim=1)
+
+
+def kl_to_standard(mean: Tensor, log_scale: Tensor) -> Tensor:
+    """KL(N(mean, scale^2) | N(0, 1)) in nats, summed over all entries of each row: (N,).
+
+    >>> kl_to_standard(torch.tensor([[0.0], [1.0]]), torch.zeros(2, 1))
+    tensor([0.0000, 0.5000])
+    """
+    return (0.5 * (mean.square() + (2 * log_scale).exp() - 1) - log_scale).flatten(1).sum(dim=1)

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from lightning_modules.cond_ali import CondALI
     from lightning_modules.cyclic_encoder import CyclicEncoder
     from lightning_modules.deep_scm import DeepSCM
+    from lightning_modules.hvae import HVAE
     from lightning_modules.image_mechanism import ImageMechanismModule
     from lightning_modules.predictor import Predictor
     from lightning_modules.residual_kept import ResidualKept
     from lightning_modules.style_ali import StyleALI
 
 __all__ = [
+    "HVAE",
     "CFClassifier",
     "Classifier",
     "CondALI",
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "CondALI": "cond_ali",
         "CyclicEncoder": "cyclic_encoder",
         "DeepSCM": "deep_scm",
+        "HVAE": "hvae",
         "ImageMechanismModule": "image_mechanism",
         "Predictor": "predictor",
         "ResidualKept": "residual_kept",

@@ -45,6 +45,7 @@ class TwoOptimisers(ImageMechanismModule):
             raise UserError(f"ema_decay is 0 (no average) or a number below 1, not {ema_decay}")
         self.automatic_optimization = False
         self.lr, self.betas, self.lr_decay, self.ema_decay = lr, (betas[0], betas[1]), lr_decay, ema_decay
+        self.clip = 0.0  # the norm to which gradients are cut, where not 0
         self.averages = nn.ModuleDict()
         self.rates: dict[nn.Module, float] = {}  # what the learning rate of a network is multiplied by, where not 1
 
@@ -73,9 +74,11 @@ class TwoOptimisers(ImageMechanismModule):
                 parameter.requires_grad_(True)
 
     def _step(self, index: int, loss: Tensor, last: bool) -> None:
-        optimiser = self.optimizers()[index]  # type: ignore[index]
+        optimiser: Any = listed(self.optimizers())[index]
         optimiser.zero_grad()
         self.manual_backward(loss)
+        if self.clip:
+            self.clip_gradients(optimiser, gradient_clip_val=self.clip, gradient_clip_algorithm="norm")
         if last:
             optimiser.step()
             for name, average in self.averages.items():
@@ -115,7 +118,7 @@ class TwoOptimisers(ImageMechanismModule):
         return optimisers, [cosine_schedule(self, optimiser) for optimiser in optimisers]
 
     def on_train_batch_end(self, *_: Any) -> None:
-        for scheduler in self.lr_schedulers() or [] if self.lr_decay else []:  # type: ignore[union-attr]
+        for scheduler in listed(self.lr_schedulers()) if self.lr_decay else []:
             scheduler.step()
 
     def on_fit_start(self) -> None:
@@ -125,6 +128,11 @@ class TwoOptimisers(ImageMechanismModule):
                 f"torch.compile of a whole {type(self).__name__} cannot follow two optimisers in one step: compile its "
                 "networks instead, e.g. model.G.compile() and model.E.compile(), before fitting"
             )
+
+
+def listed(found: Any) -> list[Any]:
+    """What Lightning returns for several as a list, for one by itself and for none as None."""
+    return found if isinstance(found, list) else [] if found is None else [found]
 
 
 def new_name(match: re.Match[str]) -> str:

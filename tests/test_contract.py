@@ -15,12 +15,13 @@ from cfgen.contracts import CausalImageMechanism, Noise, interpolate, rows
 from cfgen.counterfactual import Asked, Swept, asked_of, reconstruct, sweep
 from cfgen.processes import Processes
 from cfgen.runs.model import TrainedModel, load_trained
-from lightning_modules import CondALI, CyclicEncoder, DeepSCM, ImageMechanismModule, ResidualKept, StyleALI
+from lightning_modules import HVAE, CondALI, CyclicEncoder, DeepSCM, ImageMechanismModule, ResidualKept, StyleALI
 from tests.fakes import DIGITS, SHAPE, Drawing, Painted, Painter
 from tests.processes import Pool
 
 COUNT = 14  # images
 TINY: dict[str, Any] = {"width": 0.05, "latent_dim": 8}
+HIERARCHY: dict[str, Any] = {"width": 0.25, "latent_dim": 8}
 PAPER = {"generator": "paper", "encoder": "paper", "discriminator": "paper", "r1_gamma": 0.0}
 Build = Callable[[dict[str, Any]], ImageMechanismModule]
 
@@ -38,12 +39,15 @@ BUILD: dict[str, Build] = {
     "CyclicEncoder of CondALI": cyclic(lambda scm: CondALI(scm, SHAPE, **TINY)),
     "CyclicEncoder of StyleALI": cyclic(lambda scm: StyleALI(scm, SHAPE, **TINY, mapping_layers=2)),
     "DeepSCM": lambda scm: DeepSCM(scm, SHAPE, **TINY, particles=3),
+    "HVAE": lambda scm: HVAE(scm, SHAPE, **HIERARCHY),
+    "HVAE, states on grids": lambda scm: HVAE(scm, SHAPE, **HIERARCHY, latents={14: 2, 7: 4}, threshold=1.0),
     "ResidualKept": lambda scm: ResidualKept(CondALI(scm, SHAPE, **TINY)),
     "ResidualKept of one that draws": lambda scm: ResidualKept(Drawing(scm)),
     "exact": Painter,
     "one that draws": Drawing,
 }
-EXACT = {"DeepSCM", "ResidualKept", "ResidualKept of one that draws", "exact"}
+HVAES = {"HVAE", "HVAE, states on grids"}
+EXACT = {"DeepSCM", *HVAES, "ResidualKept", "ResidualKept of one that draws", "exact"}
 DRAWS = {"ResidualKept of one that draws", "one that draws"}
 DO = {"thickness": 3.0}
 
@@ -64,7 +68,9 @@ def built(name: str) -> ImageMechanismModule:
         torch.manual_seed(0)
         module = BUILD[name](DATA.scm_spec)
         for weight in module.parameters():
-            if weight.ndim > 1:  # as large as He's: images and attributes come through, as they do after training
+            if name in HVAES:  # its own initialisation lets images and attributes through, and residuals would add up
+                weight.data += 0.02 * torch.randn_like(weight)
+            elif weight.ndim > 1:  # as large as He's: images and attributes come through, as they do after training
                 lacking = 2 / weight[0].numel() - weight.detach().square().mean().item()
                 weight.data += max(0.0, lacking) ** 0.5 * torch.randn_like(weight)
     module.scm.fit(DATA.train_columns)
@@ -94,6 +100,11 @@ def whole(mechanism: CausalImageMechanism, **options: Any) -> Swept:
     return batch
 
 
+def rounding(name: str) -> float:
+    """What rounding may cost an image: the noise of HVAE's pixels multiplies it."""
+    return 1e-4 if name in HVAES else 1e-5
+
+
 def assert_same(one: Any, other: Any, tolerance: float = 1e-5) -> None:
     """Two states, or images, are equal."""
     apply_to_collections(
@@ -120,22 +131,22 @@ def test_a_null_intervention_is_the_reconstruction(mechanism, name):
     assert_same(batch.x_c("nothing"), batch.x_r)
     assert_same(batch.x_c("own"), batch.x_r)
     if name in EXACT:
-        assert_same(batch.x_r, batch.x, 1e-4 if name == "DeepSCM" else 1e-6)
+        assert_same(batch.x_r, batch.x, 1e-4 if name in {"DeepSCM", *HVAES} else 1e-6)
     if name not in DRAWS:
         with torch.inference_mode():
             assert_same(batch.x_r, reconstruct(mechanism, batch.x, batch.a))
-    assert torch.equal(batch.x_r, batch.own_x_r) == ("ResidualKept" not in name)
+    assert torch.equal(batch.x_r, batch.own_x_r) == (name not in HVAES and "ResidualKept" not in name)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_an_image_does_not_depend_on_its_batch(mechanism, size):
+def test_an_image_does_not_depend_on_its_batch(mechanism, name, size):
     one, batches = whole(mechanism), swept(mechanism, batch_size=size)
     assert torch.equal(torch.cat([batch.rows for batch in batches]), one.rows)
-    assert_same(torch.cat([batch.x_c("do") for batch in batches]), one.x_c("do"))
+    assert_same(torch.cat([batch.x_c("do") for batch in batches]), one.x_c("do"), rounding(name))
     assert_same(torch.cat([batch.x_r for batch in batches]), one.x_r)
     for batch in batches:
-        assert_same(batch.z, rows(one.z, batch.rows), 1e-4)  # a state has any scale
-        assert_same(batch.z_c("do"), rows(one.z_c("do"), batch.rows), 1e-4)
+        assert_same(batch.z, rows(one.z, batch.rows), 10 * rounding(name))  # a state has any scale
+        assert_same(batch.z_c("do"), rows(one.z_c("do"), batch.rows), 10 * rounding(name))
 
 
 @pytest.mark.parametrize(
@@ -143,12 +154,12 @@ def test_an_image_does_not_depend_on_its_batch(mechanism, size):
     [torch.tensor([5, 0, 3]), slice(4, 9), torch.arange(COUNT) % 3 == 1, torch.tensor([], dtype=torch.long)],
     ids=["numbers", "slice", "mask", "none"],
 )
-def test_rows_are_chosen_before_or_after_decoding(mechanism, index):
+def test_rows_are_chosen_before_or_after_decoding(mechanism, name, index):
     batch = whole(mechanism)
     a_c = batch.a_c("do")
     with torch.inference_mode():
         chosen = mechanism.decode(rows(batch.z, index), a_c[index]) if len(a_c[index]) else batch.x[:0]
-    assert_same(chosen, batch.x_c("do")[index])
+    assert_same(chosen, batch.x_c("do")[index], rounding(name))
 
 
 def test_states_can_be_mixed(mechanism):
@@ -189,18 +200,18 @@ def test_unseen_images_have_streams_of_their_own(mechanism):
     assert (drawn(0, every) - drawn(1, every)).abs().amax(dim=(1, 2, 3)).min() > 1e-4
 
 
-def test_shares_together_are_the_whole(mechanism):
+def test_shares_together_are_the_whole(mechanism, name):
     one = whole(mechanism)
     halves = [batch for i in (0, 1) for batch in swept(mechanism, share=(i, 2), batch_size=3)]
     numbers = torch.cat([batch.rows for batch in halves])
     assert sorted(numbers.tolist()) == list(range(COUNT))
-    assert_same(torch.cat([batch.x_c("do") for batch in halves]), one.x_c("do")[numbers])
+    assert_same(torch.cat([batch.x_c("do") for batch in halves]), one.x_c("do")[numbers], rounding(name))
 
 
-def test_a_selection_is_a_part_of_the_whole(mechanism):
+def test_a_selection_is_a_part_of_the_whole(mechanism, name):
     only = torch.tensor([11, 4, 5])
     part = torch.cat([batch.x_c("do") for batch in swept(mechanism, only=only, batch_size=2)])
-    assert_same(part, whole(mechanism).x_c("do")[only])
+    assert_same(part, whole(mechanism).x_c("do")[only], rounding(name))
 
 
 @pytest.mark.parametrize("chosen", [name for name in BUILD if "ResidualKept" not in name])
@@ -221,7 +232,9 @@ def test_gradients_reach_every_parameter(name):
     images = mechanism.decode(mechanism.abduct(x, a), a.flip(0))
     (images * torch.randn_like(images)).sum().backward()
     takes_part = {
-        k: p for k, p in mechanism.named_parameters() if p.requires_grad and not {"D", "P"} & set(k.split("."))
+        k: p
+        for k, p in mechanism.named_parameters()
+        if p.requires_grad and not {"C", "D", "P", "R"} & set(k.split("."))
     }
     assert takes_part
     missing = [k for k, p in takes_part.items() if p.grad is None or not p.grad.isfinite().all()]

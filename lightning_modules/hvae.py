@@ -1,0 +1,278 @@
+"""HVAE: a hierarchical variational mechanism whose states say nothing about the attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cfgen import losses
+from cfgen.batch import Batch
+from cfgen.contracts import Noise
+from cfgen.errors import UserError
+from cfgen.networks.hierarchy import Drawn, Hierarchy, levels_for
+from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed
+from lightning_modules.two_optimisers import TwoOptimisers
+
+__all__ = ["HVAE", "HVAEState"]
+
+R1_EVERY = 8  # steps: the penalty changes slowly and costs a second derivative
+NEAR = 5  # pixels a side over which a change is averaged before it is believed or not
+
+
+class HVAEState(NamedTuple):
+    """Of images: z by level, the noise u of their pixels, and mean and log scale that x = mean + scale u was found with."""
+
+    z: dict[str, Tensor]
+    u: Tensor
+    mean: Tensor
+    log_scale: Tensor
+
+
+class HVAE(TwoOptimisers):
+    """x = mu(z, a) + sigma(z, a) u: z ~ N(0, 1) at several resolutions, u ~ N(0, 1) for every pixel.
+
+    Trained by the ELBO, against two readers.  One reads the attributes from z: the encoder leaves it nothing to read, or do()
+    would be ignored.  One reads them from counterfactuals, where they should be as asked.  Both learn meanwhile.
+
+    Abduction solves for u, so a null intervention returns the very image.  A counterfactual keeps u, and with a `threshold`
+    it keeps every pixel that the intervention moves by less than what the model itself misses of such pixels.
+
+    Args:
+        scm: the attributes and their causal graph; comes from the data.
+        image_shape: (channels, height, width), square, 16 to 256 pixels a side.
+        width: multiplies the channels of every level.
+        latent_dim: the size of the part of z that has no place in the image.
+        latents: channels of z by grid, such as {4: 16}: 16 on a grid of 4x4 places.  Finer grids keep more of an image and
+            leave less to the attributes.
+        heads: masks of every attribute on every level, which say where it acts.
+        deviation: sigma while mu learns: the smaller, the more reconstruction counts beside the rest.
+        kl: weight of KL(q | N(0, 1)) in the ELBO; 1 is the ELBO.
+        independence: weight of keeping z from saying anything about a.
+        counterfactual: weight of the error in reading a_c from x_c = mu(z, a_c).
+        adversary: weight of a critic that tells (x_c, a_c) from (x, a).
+        r1_gamma: weight of the R1 penalty on that critic.
+        warmup: steps over which those terms reach their weights; images have to be reconstructed first.
+        joint: share of the training counterfactuals that change all attributes; the others change one.
+        threshold: how many sigma the intervention has to move a pixel, so that it moves; 0 moves all.
+        lr: Adam's learning rate.
+        betas: Adam's decay rates.
+        lr_decay: lower the learning rate to 0 along a cosine until training ends.
+        ema_decay: evaluate a moving average of the network with this decay.
+    """
+
+    def __init__(
+        self,
+        scm: dict[str, Any],
+        image_shape: Sequence[int],
+        width: float = 1.0,
+        latent_dim: int = 128,
+        latents: dict[int, int] | None = None,
+        heads: int = 4,
+        deviation: float = 0.05,
+        kl: float = 1.0,
+        independence: float = 1.0,
+        counterfactual: float = 0.3,
+        adversary: float = 0.0,
+        r1_gamma: float = 0.5,
+        warmup: int = 400,
+        joint: float = 0.0,
+        threshold: float = 0.0,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.99),
+        lr_decay: bool = True,
+        ema_decay: float = 0.998,
+    ) -> None:
+        super().__init__(scm, image_shape, lr=lr, betas=betas, lr_decay=lr_decay, ema_decay=ema_decay)
+        self.save_hyperparameters()
+        for name, value in (("deviation", deviation), ("width", width), ("latent_dim", latent_dim), ("heads", heads)):
+            if value <= 0:
+                raise UserError(f"expected a number above 0, not {value}", argument=name)
+        self.deviation, self.kl, self.independence = deviation, kl, independence
+        self.counterfactual, self.adversary, self.r1_gamma = counterfactual, adversary, r1_gamma
+        self.warmup, self.joint, self.threshold = warmup, joint, threshold
+        self.clip = 1.0  # without normalisation in the network, single batches could throw it off
+        channels, size, a_size = self.image_shape[0], self.image_shape[1], self.scm.schema.size
+        levels = levels_for(image_shape, width, latents)
+        self.net = Hierarchy(channels, a_size, levels, latent_dim, heads, deviation)
+        self.classes = AttributeClasses(self.scm.schema) if independence else None
+        self.R = StateReader(self.net.shapes, sum(self.classes.sizes)) if self.classes is not None else None
+        self.P = ImageReader(channels, size, a_size, 32) if counterfactual else None
+        self.C = ImageCritic(channels, size, a_size, 32) if adversary else None
+        self.to(memory_format=torch.channels_last)
+        self.keep_average("net")
+
+    def players(self) -> dict[str, list[nn.Module]]:
+        readers: list[nn.Module] = [reader for reader in (self.R, self.P, self.C) if reader is not None]
+        return {"readers": readers, "net": [self.net]} if readers else {"net": [self.net]}
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        if stage == "fit" and self._data is not None:  # of a resumed run, the checkpoint brings the same again
+            a = self.scm.schema.encode(self._data.train_columns)
+            if self.classes is not None:
+                self.classes.fit(a)
+            for network in (self.net, *(average.module for average in self.averages.values())):
+                network.centre.copy_(a.mean(dim=0))  # type: ignore[union-attr, operator]
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The network to use: itself in training, its moving average in evaluation."""
+        found: Any = self.averaged("net")
+        return getattr(found, "module", found)
+
+    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> HVAEState:
+        """z by the means of q, nothing of which is drawn, and u = (x - mu) / sigma."""
+        drawn, z, _ = self.hierarchy.infer(x, a)
+        return HVAEState(z, (x - drawn.mean) / drawn.log_scale.exp(), *drawn)
+
+    def decode(self, z: HVAEState, a: Tensor) -> Tensor:
+        drawn = self.hierarchy.draw(z.z, a)
+        x = z.mean + z.log_scale.exp() * z.u  # the image itself
+        x_c = drawn.mean + drawn.log_scale.exp() * z.u
+        return torch.lerp(x, x_c, self.moves(z, drawn)).clamp(0, 1)
+
+    def moves(self, z: HVAEState, drawn: Drawn) -> Tensor:
+        """Which pixels move, 0 to 1, (N, 1, H, W): those whose means move, around them, by `threshold` times their scale."""
+        if not self.threshold:
+            return torch.ones_like(z.u[:, :1])
+        change = around((drawn.mean - z.mean).abs().amax(dim=1, keepdim=True))
+        scale = around(z.log_scale.exp().amax(dim=1, keepdim=True))
+        return (4 * (change / (self.threshold * scale) - 1)).sigmoid()
+
+    def own_reconstruction(self, z: HVAEState, a: Tensor) -> Tensor:
+        """mu(z, a), without the noise of the pixels."""
+        return self.hierarchy.draw(z.z, a).mean.clamp(0, 1)
+
+    def prior(self, a: Tensor, noise: Noise | None = None) -> HVAEState:
+        """z ~ N(0, 1).  u is 0: what an image has beyond its mean is no white noise, and would look like it."""
+        z = {part: self.gaussian(len(a), *shape, noise=noise) for part, shape in self.hierarchy.shapes.items()}
+        drawn = self.hierarchy.draw(z, a)
+        return HVAEState(z, torch.zeros_like(drawn.mean), *drawn)
+
+    def latent(self, state: HVAEState) -> Tensor:
+        """z within a state, all its parts in a row."""
+        return torch.cat([part.flatten(1) for part in state.z.values()], dim=1)
+
+    def elbo(self, x: Tensor, a: Tensor) -> Tensor:
+        """The evidence lower bound in nats an image, (N,): E_q[log p(x | z, a)] - KL(q(z | x, a) | N(0, 1)), one draw of z."""
+        drawn, _, q = self.hierarchy.infer(x, a, self.eps(len(x)))
+        return losses.log_likelihood(x, *drawn) - sum(losses.kl_to_standard(*part) for part in q.values())
+
+    def eps(self, count: int) -> dict[str, Tensor]:
+        return {part: self.gaussian(count, *shape) for part, shape in self.net.shapes.items()}
+
+    def training_step(self, batch: Batch, batch_idx: int) -> None:
+        x, a = batch.x, batch.a
+        ramp = min(1.0, (self.global_step + 1) / self.warmup) if self.warmup else 1.0
+        drawn, z, q = self.net.infer(x, a, self.eps(len(x)))
+        a_c = self.intervened(a)
+        x_c = self.net.draw(z, a_c).mean if self.P is not None or self.C is not None else None
+        log: dict[str, Tensor] = {}
+
+        if "readers" in self.players():
+            with self.updating("readers") as step:
+                step(self.readers_loss(x, a, drawn.mean.detach(), x_c, a_c, z, batch_idx, log))
+
+        with self.updating("net") as step:
+            log["mse_x"] = F.mse_loss(drawn.mean, x)
+            log["kl"] = sum((losses.kl_to_standard(*part).mean() for part in q.values()), x.new_zeros(()))
+            # in nats a pixel, as the other terms do not grow with the image
+            loss = log["mse_x"] / (2 * self.deviation**2) + self.kl * log["kl"] / x[0].numel()
+            loss = loss - losses.log_likelihood(x, drawn.mean.detach(), drawn.log_scale).mean() / x[0].numel()
+            if self.R is not None and self.classes is not None:
+                log["leak"] = self.classes.leak(self.R(z).to(self.dtype))
+                loss = loss + ramp * self.independence * log["leak"]
+            if self.P is not None and x_c is not None:
+                log["loss_c"] = self.read_error(disturbed(x_c), a_c)
+                loss = loss + ramp * self.counterfactual * log["loss_c"]
+            if self.C is not None and x_c is not None:
+                log["loss_adversary"] = F.softplus(-self.C(x_c, a_c).to(self.dtype)).mean()
+                loss = loss + ramp * self.adversary * log["loss_adversary"]
+            step(loss)
+
+        for name, value in log.items():
+            self.log(f"train/{name}", value.detach(), prog_bar=name in ("mse_x", "loss_c"))
+
+    def readers_loss(
+        self,
+        x: Tensor,
+        a: Tensor,
+        x_r: Tensor,
+        x_c: Tensor | None,
+        a_c: Tensor,
+        z: Mapping[str, Tensor],
+        batch_idx: int,
+        log: dict[str, Tensor],
+    ) -> Tensor:
+        """What the readers and the critic minimise."""
+        loss = x.new_zeros(())
+        if self.R is not None and self.classes is not None:
+            logits = self.R({part: value.detach() for part, value in z.items()}).to(self.dtype)
+            log["loss_r"] = self.classes.reading(logits, a)
+            loss = loss + log["loss_r"]
+        if self.P is not None:
+            # reconstructions too, every other time: that an image is drawn must tell nothing
+            seen, true = (torch.cat([x, x_r.clamp(0, 1)]), torch.cat([a, a])) if batch_idx % 2 else (x, a)
+            log["loss_p"] = self.read_error(disturbed(seen), true)
+            loss = loss + log["loss_p"]
+        if self.C is not None and x_c is not None:
+            real, fake = (self.C(*pair).to(self.dtype) for pair in ((x, a), (x_c.detach(), a_c)))
+            log["loss_d"] = losses.ali_d(real, fake)
+            loss = loss + log["loss_d"]
+            if self.r1_gamma and batch_idx % R1_EVERY == 0:
+                loss = loss + R1_EVERY * self.r1_gamma * self.penalty(x, a)
+        return loss
+
+    def read_error(self, x: Tensor, a: Tensor) -> Tensor:
+        """How far P's reading of images is from the attributes, a mean over the attributes."""
+        assert self.P is not None
+        schema = self.scm.schema
+        return losses.attributes(self.P(x).to(self.dtype), a, schema) / len(schema.names)
+
+    def penalty(self, x: Tensor, a: Tensor) -> Tensor:
+        """R1 of the critic at real images, in full precision: its squared gradients leave half precision's range."""
+        assert self.C is not None
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.detach().to(self.dtype).requires_grad_()
+            return losses.r1(self.C(x, a.to(self.dtype)), (x,))
+
+    def intervened(self, a: Tensor) -> Tensor:
+        """Attributes to ask for: one of each image's, or a share `joint` of the time all, are another image's."""
+        columns = list(self.scm.schema.slices.values())
+        chosen = torch.randint(len(columns), (len(a),), device=a.device)
+        everything = torch.rand(len(a), device=a.device) < self.joint
+        parts = []
+        for k, part in enumerate(columns):
+            other = self.other_values(a[:, part])
+            parts.append(torch.where(((chosen == k) | everything)[:, None], other, a[:, part]))
+        return torch.cat(parts, dim=1)
+
+    def other_values(self, column: Tensor) -> Tensor:
+        """Values to ask for in place of a column's own: the other one of two, else those of the other images."""
+        if column.shape[1] == 1 and bool(((column == 0) | (column == 1)).all()):
+            return 1 - column
+        return column[torch.randperm(len(column), device=column.device)]
+
+    def validation_step(self, batch: Batch, _: int) -> None:
+        """`val/elbo` in nats a pixel and channel; `val/mse_x` between x and mu(z, a), without the noise of the pixels."""
+        x, a = batch.x, batch.a
+        mean = self.hierarchy.infer(x, a)[0].mean.clamp(0, 1)
+        values = {"val/elbo": self.elbo(x, a).mean() / x[0].numel(), "val/mse_x": F.mse_loss(mean, x)}
+        self.log_dict(values, batch_size=len(x), sync_dist=True)
+
+    def keep_inference_only(self) -> None:
+        """Forgets the readers, and the network itself where its average is evaluated."""
+        if "net" in self.averages:
+            self.net = self.averages["net"].module  # type: ignore[assignment]
+        self.averages = nn.ModuleDict()
+        for name in ("R", "P", "C"):
+            self._modules.pop(name, None)
+
+
+def around(values: Tensor) -> Tensor:
+    """The mean of each pixel's neighbourhood."""
+    return F.avg_pool2d(F.pad(values, (NEAR // 2,) * 4, mode="replicate"), NEAR, stride=1)

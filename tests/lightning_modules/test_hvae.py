@@ -1,0 +1,188 @@
+"""HVAE: its ELBO against a hierarchy that is known by heart, the noise of its pixels, its readers, and its training."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+from torch.distributions import MultivariateNormal
+
+from callbacks import EpochSeed
+from cfgen.errors import UserError
+from cfgen.networks.hierarchy import Drawn, Gaussian
+from lightning_modules import HVAE
+from tests.fakes import DIGITS, Noisy, SameOnEveryRank
+from tests.processes import Pool
+from tests.quiet_trainer import quiet_trainer
+
+SCM = {"attributes": DIGITS, "edges": []}
+SHAPE = (1, 28, 28)
+
+
+def model(seed: int = 0, **options: Any) -> HVAE:
+    pl.seed_everything(seed, verbose=False)
+    return HVAE(SCM, SHAPE, **{"width": 0.25, "latent_dim": 8, "warmup": 2} | options)
+
+
+def batch(count: int = 5) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.nn.functional.one_hot(torch.arange(count) % 3, 3).float()
+    return torch.rand(count, *SHAPE, generator=generator), torch.cat([torch.linspace(0, 1, count)[:, None], labels], 1)
+
+
+class LinearGaussian(nn.Module):
+    """x = w_1 z_1 + w_2 z_2 + sigma e with one z on each of two levels, and q(z_1 | x) q(z_2 | x, z_1) the true posterior."""
+
+    shapes = {"global": (1,), "7": (1, 1, 1)}  # noqa: RUF012  # as a network's
+
+    def __init__(self, sigma: float) -> None:
+        super().__init__()
+        self.w, self.sigma = torch.randn(2, 4, dtype=torch.float64), sigma
+
+    def infer(self, x: Tensor, a: Tensor, eps: Any) -> Any:
+        y, (w_1, w_2), variance = x.flatten(1), self.w, self.sigma**2
+        inverse = torch.linalg.inv(torch.outer(w_2, w_2) + variance * torch.eye(4))  # z_2 integrated out
+        first = posterior(w_1 @ inverse @ w_1, y @ inverse @ w_1)
+        z_1 = first.sample(eps["global"])
+        second = posterior(w_2 @ w_2 / variance, (y - z_1 * w_1) @ w_2 / variance)
+        z_2 = second.sample(eps["7"].flatten(1))
+        mean = (z_1 * w_1 + z_2 * w_2).view_as(x)
+        drawn = Drawn(mean, torch.full_like(mean, math.log(self.sigma)))
+        return drawn, {"global": z_1, "7": z_2}, {"global": first, "7": second}
+
+    def log_evidence(self, x: Tensor) -> Tensor:
+        covariance = self.w.T @ self.w + self.sigma**2 * torch.eye(4)
+        return MultivariateNormal(torch.zeros(4, dtype=torch.float64), covariance).log_prob(x.flatten(1))
+
+
+def posterior(precision: Tensor, weighted: Tensor) -> Gaussian:
+    """N(0, 1) after an observation of this precision."""
+    variance = 1 / (1 + precision)
+    return Gaussian((variance * weighted)[:, None], (0.5 * variance.log()).expand(len(weighted), 1))
+
+
+def test_with_the_true_posterior_the_elbo_is_the_log_evidence():
+    """For every x; each draw scatters about it, as the reconstruction term does."""
+    module = model(ema_decay=0.0).double()
+    toy = LinearGaussian(sigma=0.6)
+    module.net = toy  # type: ignore[assignment]
+    x = torch.randn(3, 1, 2, 2, dtype=torch.float64)
+    draws = torch.stack([module.elbo(x, torch.zeros(3, 4)) for _ in range(4000)])
+    error = draws.std(dim=0) / len(draws) ** 0.5
+    assert (error < 0.05).all()
+    assert ((draws.mean(dim=0) - toy.log_evidence(x)).abs() < 5 * error).all()
+
+
+def test_the_pixel_noise_is_abducted_and_scaled_by_the_counterfactual():
+    """x = mu(z, a) + sigma(z, a) u, and under other attributes mu(z, a_c) + sigma(z, a_c) u."""
+    module, (x, a) = model().eval(), batch()
+    nn.init.normal_(module.hierarchy.noise.weight, std=0.1)
+    state = module.abduct(x, a)
+    drawn = module.hierarchy.draw(state.z, a)
+    torch.testing.assert_close(drawn.mean + drawn.log_scale.exp() * state.u, x)
+    other = module.hierarchy.draw(state.z, a.flip(0))
+    expected = (other.mean + other.log_scale.exp() * state.u).clamp(0, 1)
+    torch.testing.assert_close(module.decode(state, a.flip(0)), expected)
+    assert (other.log_scale - drawn.log_scale).abs().max() > 1e-3  # or the scales would be none
+
+
+def test_a_threshold_keeps_pixels_that_hardly_move():
+    """The gate is 1/2 where a change is `threshold` times sigma, and between the image and its counterfactual."""
+    module, (x, a) = model(threshold=2.0).eval(), batch()
+    state = module.abduct(x, a)
+    scale = state.log_scale.exp()
+    for times, expected in ((0.0, 0.018), (2.0, 0.5), (20.0, 1.0)):
+        moved = state.mean + times * scale
+        gate = module.moves(state, Drawn(moved, state.log_scale))
+        assert gate.shape == (5, 1, 28, 28)
+        torch.testing.assert_close(gate, torch.full_like(gate, expected), atol=1e-3, rtol=0)
+    free, kept = module.abduct(x, a), module.decode(state, a.flip(0))
+    module.threshold = 0.0
+    moved = module.decode(free, a.flip(0))
+    assert ((kept - x).abs() <= (moved - x).abs() + 1e-5).all()
+    module.threshold = 1e6  # nothing is believed
+    torch.testing.assert_close(module.decode(state, a.flip(0)), x, atol=1e-1, rtol=0)
+
+
+def test_the_noise_does_not_move_the_mean():
+    module, (x, a) = model(independence=0.0, counterfactual=0.0), batch()
+    drawn, _, _ = module.net.infer(x, a)
+    drawn.log_scale.sum().backward()
+    assert {name for name, p in module.net.named_parameters() if p.grad is not None} == {"noise.weight", "noise.bias"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"latents": {7: 2}, "adversary": 0.1, "joint": 0.5},
+        {"independence": 0.0, "counterfactual": 0.0},
+        {"ema_decay": 0.0},
+    ],
+    ids=["as it comes", "all it can do", "the ELBO alone", "no average"],
+)
+def test_every_network_learns_and_validation_measures(tmp_path, options):
+    module, start = model(**options), model(**options)
+    trainer = quiet_trainer(tmp_path, max_epochs=1)
+    trainer.fit(module, datamodule=Noisy())
+    names = [name for name in ("net", "R", "P", "C") if getattr(module, name) is not None]
+    for name in names:
+        before, after = (torch.cat([p.flatten() for p in getattr(m, name).parameters()]) for m in (start, module))
+        assert not torch.equal(before, after), name
+    assert {"val/elbo", "val/mse_x", "train/mse_x", "train/kl"} <= trainer.callback_metrics.keys()
+    assert trainer.global_step == 3  # one for every batch, however many players take turns
+
+
+def test_attributes_are_centred_and_counted_on_the_training_split(tmp_path):
+    module, data = model(), Noisy()
+    quiet_trainer(tmp_path, max_steps=1, limit_val_batches=0).fit(module, datamodule=data)
+    a = module.scm.schema.encode(data.train_columns)
+    torch.testing.assert_close(module.hierarchy.centre, a.mean(dim=0))
+    torch.testing.assert_close(module.eval().hierarchy.centre, a.mean(dim=0))
+    assert module.classes is not None
+    torch.testing.assert_close(module.classes.frequencies[-3:], a[:, 1:].mean(dim=0))
+
+
+def test_interventions_change_one_attribute_or_all():
+    module, a = model(), batch(600)[1]
+    a_c = module.intervened(a)
+    changed = torch.stack([(a != a_c)[:, part].any(dim=1) for part in module.scm.schema.slices.values()])
+    assert (changed.sum(dim=0) <= 1).all()
+    assert changed.any(dim=1).all()
+    assert torch.equal(a_c[:, 1:].sum(dim=1), torch.ones(600))
+    module.joint = 1.0
+    assert (module.intervened(a) != a).any(dim=1).float().mean() > 0.9
+
+
+def train_a_little(folder: str) -> int:
+    trainer = quiet_trainer(
+        Path(folder),
+        max_steps=2,
+        limit_val_batches=0,
+        devices=2,
+        strategy="ddp_find_unused_parameters_true",
+        callbacks=[EpochSeed(0), SameOnEveryRank()],
+    )
+    trainer.fit(model(), datamodule=Noisy())
+    return trainer.global_step
+
+
+@pytest.mark.xdist_group("two_processes")
+def test_two_processes_stay_identical(tmp_path, two_processes: Pool):
+    assert two_processes.run(train_a_little, str(tmp_path)) == [2, 2]
+
+
+def test_sizes_and_latents_that_do_not_fit_are_refused():
+    with pytest.raises(UserError, match="use 40 or 48"):
+        HVAE(SCM, (1, 44, 44))
+    with pytest.raises(UserError, match=r"latents has the grids \[8\]; images of 28 pixels have 14, 7"):
+        model(latents={8: 4})
+    with pytest.raises(UserError, match="square images of 16 to 256"):
+        HVAE(SCM, (3, 28, 32))
+    with pytest.raises(UserError, match="above 0"):
+        model(deviation=0.0)
