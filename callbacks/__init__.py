@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from callbacks.fid import FID
     from callbacks.image_grids import ImageGrids
     from callbacks.median_abs_error import MedianAbsError
+    from callbacks.parameter_summary import ParameterSummary
 
-__all__ = ["FID", "BestCheckpoint", "Bias", "EpochSeed", "ImageGrids", "MedianAbsError"]
+__all__ = ["FID", "BestCheckpoint", "Bias", "EpochSeed", "ImageGrids", "MedianAbsError", "ParameterSummary"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -28,5 +29,6 @@ __getattr__, __dir__ = lazy_names(
         "FID": "fid",
         "ImageGrids": "image_grids",
         "MedianAbsError": "median_abs_error",
+        "ParameterSummary": "parameter_summary",
     },
 )

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from cfgen.attributes import Categorical, Continuous, Schema
 
-__all__ = ["ali_d", "ali_eg", "attributes", "distance", "kl_to_standard", "log_likelihood", "r1"]
+__all__ = ["ali_d", "ali_eg", "attributes", "beyond", "distance", "kl_to_standard", "log_likelihood", "r1"]
 
 
 def ali_d(real: Tensor, fake: Tensor) -> Tensor:
@@ -64,6 +64,17 @@ def distance(one: Tensor, other: Tensor, power: float) -> Tensor:
     tensor(5.)
     """
     return (one - other).abs().pow(power).mean()
+
+
+def beyond(x: Tensor, mean: Tensor) -> Tensor:
+    """mean - x for pixels in [0, 1], and 0 where the mean is darker than black or brighter than white as x is.
+
+    An image is cut to [0, 1] after it is drawn, so what lies beyond is no error.
+
+    >>> beyond(torch.tensor([0.0, 0.0, 1.0, 0.5]), torch.tensor([-0.2, 0.2, 1.3, 1.3]))
+    tensor([0.0000, 0.2000, 0.0000, 0.8000])
+    """
+    return torch.where(x <= 0, mean.relu(), torch.where(x >= 1, mean.clamp(max=1) - 1, mean - x))
 
 
 def log_likelihood(x: Tensor, mean: Tensor, log_scale: Tensor) -> Tensor:

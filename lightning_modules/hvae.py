@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,23 +13,14 @@ from cfgen import losses
 from cfgen.batch import Batch
 from cfgen.contracts import Noise
 from cfgen.errors import UserError
-from cfgen.networks.hierarchy import Drawn, Hierarchy, levels_for
+from cfgen.networks.hierarchy import GLOBAL, Hierarchy, levels_for
+from cfgen.networks.pixel_noise import NoisyState, abducted, counterfactual, visible
 from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed
 from lightning_modules.two_optimisers import TwoOptimisers
 
-__all__ = ["HVAE", "HVAEState"]
+__all__ = ["HVAE"]
 
 R1_EVERY = 8  # steps: the penalty changes slowly and costs a second derivative
-NEAR = 5  # pixels a side over which a change is averaged before it is believed or not
-
-
-class HVAEState(NamedTuple):
-    """Of images: z by level, the noise u of their pixels, and mean and log scale that x = mean + scale u was found with."""
-
-    z: dict[str, Tensor]
-    u: Tensor
-    mean: Tensor
-    log_scale: Tensor
 
 
 class HVAE(TwoOptimisers):
@@ -38,8 +29,8 @@ class HVAE(TwoOptimisers):
     Trained by the ELBO, against two readers.  One reads the attributes from z: the encoder leaves it nothing to read, or do()
     would be ignored.  One reads them from counterfactuals, where they should be as asked.  Both learn meanwhile.
 
-    Abduction solves for u, so a null intervention returns the very image.  A counterfactual keeps u, and with a `threshold`
-    it keeps every pixel that the intervention moves by less than what the model itself misses of such pixels.
+    Abduction solves for u, so a null intervention returns the very image.  A counterfactual keeps u, at no larger a scale than
+    the image has it, and with a `threshold` it keeps every pixel that the intervention moves by less than the model itself errs.
 
     Args:
         scm: the attributes and their causal graph; comes from the data.
@@ -48,8 +39,10 @@ class HVAE(TwoOptimisers):
         latent_dim: the size of the part of z that has no place in the image.
         latents: channels of z by grid, such as {4: 16}: 16 on a grid of 4x4 places.  Finer grids keep more of an image and
             leave less to the attributes.
+        closed: steps before the states on grids begin to take part; until then the attributes learn to act.
         heads: masks of every attribute on every level, which say where it acts.
         deviation: sigma while mu learns: the smaller, the more reconstruction counts beside the rest.
+        reconstruction_l1: weight of the mean absolute error between x and mu(z, a), in which composition is measured.
         kl: weight of KL(q | N(0, 1)) in the ELBO; 1 is the ELBO.
         independence: weight of keeping z from saying anything about a.
         counterfactual: weight of the error in reading a_c from x_c = mu(z, a_c).
@@ -71,8 +64,10 @@ class HVAE(TwoOptimisers):
         width: float = 1.0,
         latent_dim: int = 128,
         latents: dict[int, int] | None = None,
+        closed: int = 0,
         heads: int = 4,
         deviation: float = 0.05,
+        reconstruction_l1: float = 0.0,
         kl: float = 1.0,
         independence: float = 1.0,
         counterfactual: float = 0.3,
@@ -91,7 +86,8 @@ class HVAE(TwoOptimisers):
         for name, value in (("deviation", deviation), ("width", width), ("latent_dim", latent_dim), ("heads", heads)):
             if value <= 0:
                 raise UserError(f"expected a number above 0, not {value}", argument=name)
-        self.deviation, self.kl, self.independence = deviation, kl, independence
+        self.closed, self.deviation, self.reconstruction_l1 = closed, deviation, reconstruction_l1
+        self.kl, self.independence = kl, independence
         self.counterfactual, self.adversary, self.r1_gamma = counterfactual, adversary, r1_gamma
         self.warmup, self.joint, self.threshold = warmup, joint, threshold
         self.clip = 1.0  # without normalisation in the network, single batches could throw it off
@@ -100,8 +96,8 @@ class HVAE(TwoOptimisers):
         self.net = Hierarchy(channels, a_size, levels, latent_dim, heads, deviation)
         self.classes = AttributeClasses(self.scm.schema) if independence else None
         self.R = StateReader(self.net.shapes, sum(self.classes.sizes)) if self.classes is not None else None
-        self.P = ImageReader(channels, size, a_size, 32) if counterfactual else None
-        self.C = ImageCritic(channels, size, a_size, 32) if adversary else None
+        self.P = ImageReader(channels, size, a_size) if counterfactual else None
+        self.C = ImageCritic(channels, size, a_size) if adversary else None
         self.to(memory_format=torch.channels_last)
         self.keep_average("net")
 
@@ -124,70 +120,66 @@ class HVAE(TwoOptimisers):
         found: Any = self.averaged("net")
         return getattr(found, "module", found)
 
-    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> HVAEState:
-        """z by the means of q, nothing of which is drawn, and u = (x - mu) / sigma."""
+    def abduct(self, x: Tensor, a: Tensor, noise: Noise | None = None) -> NoisyState:
+        """z by the means of q, nothing of which is drawn, and the noise of the pixels."""
         drawn, z, _ = self.hierarchy.infer(x, a)
-        return HVAEState(z, (x - drawn.mean) / drawn.log_scale.exp(), *drawn)
+        return abducted(x, z, drawn)
 
-    def decode(self, z: HVAEState, a: Tensor) -> Tensor:
-        drawn = self.hierarchy.draw(z.z, a)
-        x = z.mean + z.log_scale.exp() * z.u  # the image itself
-        x_c = drawn.mean + drawn.log_scale.exp() * z.u
-        return torch.lerp(x, x_c, self.moves(z, drawn)).clamp(0, 1)
+    def decode(self, z: NoisyState, a: Tensor) -> Tensor:
+        return counterfactual(z, self.hierarchy.draw(z.z, a), self.threshold)
 
-    def moves(self, z: HVAEState, drawn: Drawn) -> Tensor:
-        """Which pixels move, 0 to 1, (N, 1, H, W): those whose means move, around them, by `threshold` times their scale."""
-        if not self.threshold:
-            return torch.ones_like(z.u[:, :1])
-        change = around((drawn.mean - z.mean).abs().amax(dim=1, keepdim=True))
-        scale = around(z.log_scale.exp().amax(dim=1, keepdim=True))
-        return (4 * (change / (self.threshold * scale) - 1)).sigmoid()
-
-    def own_reconstruction(self, z: HVAEState, a: Tensor) -> Tensor:
+    def own_reconstruction(self, z: NoisyState, a: Tensor) -> Tensor:
         """mu(z, a), without the noise of the pixels."""
-        return self.hierarchy.draw(z.z, a).mean.clamp(0, 1)
+        return visible(self.hierarchy.draw(z.z, a)).mean
 
-    def prior(self, a: Tensor, noise: Noise | None = None) -> HVAEState:
+    def prior(self, a: Tensor, noise: Noise | None = None) -> NoisyState:
         """z ~ N(0, 1).  u is 0: what an image has beyond its mean is no white noise, and would look like it."""
         z = {part: self.gaussian(len(a), *shape, noise=noise) for part, shape in self.hierarchy.shapes.items()}
-        drawn = self.hierarchy.draw(z, a)
-        return HVAEState(z, torch.zeros_like(drawn.mean), *drawn)
+        drawn = visible(self.hierarchy.draw(z, a))
+        return NoisyState(z, torch.zeros_like(drawn.mean), *drawn)
 
-    def latent(self, state: HVAEState) -> Tensor:
+    def latent(self, state: NoisyState) -> Tensor:
         """z within a state, all its parts in a row."""
         return torch.cat([part.flatten(1) for part in state.z.values()], dim=1)
 
     def elbo(self, x: Tensor, a: Tensor) -> Tensor:
         """The evidence lower bound in nats an image, (N,): E_q[log p(x | z, a)] - KL(q(z | x, a) | N(0, 1)), one draw of z."""
         drawn, _, q = self.hierarchy.infer(x, a, self.eps(len(x)))
-        return losses.log_likelihood(x, *drawn) - sum(losses.kl_to_standard(*part) for part in q.values())
+        return losses.log_likelihood(x, *visible(drawn)) - sum(losses.kl_to_standard(*part) for part in q.values())
 
     def eps(self, count: int) -> dict[str, Tensor]:
         return {part: self.gaussian(count, *shape) for part, shape in self.net.shapes.items()}
 
     def training_step(self, batch: Batch, batch_idx: int) -> None:
         x, a = batch.x, batch.a
-        ramp = min(1.0, (self.global_step + 1) / self.warmup) if self.warmup else 1.0
+        ramp = risen(self.global_step + 1, self.warmup)
+        opened = risen(self.global_step - self.closed, self.closed / 4) if self.net.shapes.keys() > {GLOBAL} else 1.0
+        for network in (self.net, *(average.module for average in self.averages.values())):
+            network.opened.fill_(opened)  # type: ignore[union-attr, operator]
         drawn, z, q = self.net.infer(x, a, self.eps(len(x)))
         a_c = self.intervened(a)
-        x_c = self.net.draw(z, a_c).mean if self.P is not None or self.C is not None else None
+        x_c = cut(self.net.draw(z, a_c).mean) if self.P is not None or self.C is not None else None
         log: dict[str, Tensor] = {}
 
         if "readers" in self.players():
             with self.updating("readers") as step:
-                step(self.readers_loss(x, a, drawn.mean.detach(), x_c, a_c, z, batch_idx, log))
+                step(self.readers_loss(x, a, visible(drawn).mean.detach(), x_c, a_c, z, batch_idx, log))
 
         with self.updating("net") as step:
-            log["mse_x"] = F.mse_loss(drawn.mean, x)
-            log["kl"] = sum((losses.kl_to_standard(*part).mean() for part in q.values()), x.new_zeros(()))
+            error = losses.beyond(x, drawn.mean)
+            log["mse_x"] = error.square().mean()
+            shares = {part: 1.0 if part == GLOBAL else opened for part in q}
+            log["kl"] = torch.stack([shares[part] * losses.kl_to_standard(*q[part]).mean() for part in q]).sum()
             # in nats a pixel, as the other terms do not grow with the image
             loss = log["mse_x"] / (2 * self.deviation**2) + self.kl * log["kl"] / x[0].numel()
-            loss = loss - losses.log_likelihood(x, drawn.mean.detach(), drawn.log_scale).mean() / x[0].numel()
+            loss = loss + self.reconstruction_l1 * error.abs().mean()
+            noise = losses.log_likelihood(x, visible(drawn).mean.detach(), drawn.log_scale)
+            loss = loss - noise.mean() / x[0].numel()
             if self.R is not None and self.classes is not None:
                 log["leak"] = self.classes.leak(self.R(z).to(self.dtype))
                 loss = loss + ramp * self.independence * log["leak"]
             if self.P is not None and x_c is not None:
-                log["loss_c"] = self.read_error(disturbed(x_c), a_c)
+                log["loss_c"] = self.read_error(x_c, a_c)
                 loss = loss + ramp * self.counterfactual * log["loss_c"]
             if self.C is not None and x_c is not None:
                 log["loss_adversary"] = F.softplus(-self.C(x_c, a_c).to(self.dtype)).mean()
@@ -216,8 +208,8 @@ class HVAE(TwoOptimisers):
             loss = loss + log["loss_r"]
         if self.P is not None:
             # reconstructions too, every other time: that an image is drawn must tell nothing
-            seen, true = (torch.cat([x, x_r.clamp(0, 1)]), torch.cat([a, a])) if batch_idx % 2 else (x, a)
-            log["loss_p"] = self.read_error(disturbed(seen), true)
+            seen, true = (torch.cat([x, x_r]), torch.cat([a, a])) if batch_idx % 2 else (x, a)
+            log["loss_p"] = self.read_error(seen, true)
             loss = loss + log["loss_p"]
         if self.C is not None and x_c is not None:
             real, fake = (self.C(*pair).to(self.dtype) for pair in ((x, a), (x_c.detach(), a_c)))
@@ -231,7 +223,8 @@ class HVAE(TwoOptimisers):
         """How far P's reading of images is from the attributes, a mean over the attributes."""
         assert self.P is not None
         schema = self.scm.schema
-        return losses.attributes(self.P(x).to(self.dtype), a, schema) / len(schema.names)
+        seen = disturbed(x, soften=not schema.continuous)
+        return losses.attributes(self.P(seen).to(self.dtype), a, schema) / len(schema.names)
 
     def penalty(self, x: Tensor, a: Tensor) -> Tensor:
         """R1 of the critic at real images, in full precision: its squared gradients leave half precision's range."""
@@ -260,7 +253,7 @@ class HVAE(TwoOptimisers):
     def validation_step(self, batch: Batch, _: int) -> None:
         """`val/elbo` in nats a pixel and channel; `val/mse_x` between x and mu(z, a), without the noise of the pixels."""
         x, a = batch.x, batch.a
-        mean = self.hierarchy.infer(x, a)[0].mean.clamp(0, 1)
+        mean = visible(self.hierarchy.infer(x, a)[0]).mean
         values = {"val/elbo": self.elbo(x, a).mean() / x[0].numel(), "val/mse_x": F.mse_loss(mean, x)}
         self.log_dict(values, batch_size=len(x), sync_dist=True)
 
@@ -273,6 +266,11 @@ class HVAE(TwoOptimisers):
             self._modules.pop(name, None)
 
 
-def around(values: Tensor) -> Tensor:
-    """The mean of each pixel's neighbourhood."""
-    return F.avg_pool2d(F.pad(values, (NEAR // 2,) * 4, mode="replicate"), NEAR, stride=1)
+def cut(x: Tensor) -> Tensor:
+    """x within [0, 1], with the gradient of x: a pixel beyond black can still be called back."""
+    return x + (x.clamp(0, 1) - x).detach()
+
+
+def risen(step: float, steps: float) -> float:
+    """From 0 to 1 over so many steps."""
+    return min(1.0, max(0.0, step / steps)) if steps else 1.0

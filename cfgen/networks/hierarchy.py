@@ -163,12 +163,14 @@ class Hierarchy(nn.Module):
     """
 
     centre: Tensor
+    opened: Tensor
 
     def __init__(
         self, channels: int, a_size: int, levels: Sequence[Level], latent_dim: int, heads: int, deviation: float
     ) -> None:
         super().__init__()
         self.register_buffer("centre", torch.full((a_size,), 0.5))  # the attributes' means, once they are known
+        self.register_buffer("opened", torch.ones(()))  # how far the states on grids take part, 0 to 1
         self.nets = nn.ModuleList(LevelNetworks(level, a_size, heads) for level in levels)
         steps = list(pairwise(level.width for level in levels))
         self.down = nn.ModuleList(nn.Conv2d(4 * fine, coarse, 1) for fine, coarse in steps)
@@ -222,6 +224,8 @@ class Hierarchy(nn.Module):
             mean, log_scale = outputs.float().chunk(2, dim=1)
             q[part] = Gaussian(mean, log_scale.clamp(*LOG_SCALE))
             z[part] = mean if eps is None else q[part].sample(eps[part])
+            if part != GLOBAL:
+                z[part] = self.opened * z[part]
 
         if seen is not None:
             infer(GLOBAL, self.infer_global(seen[-1].flatten(1)))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cfgen.attributes import Binary, Continuous, Schema
-from cfgen.networks.hierarchy import GLOBAL, Residual
+from cfgen.networks.hierarchy import GLOBAL, STEM, Residual
 from cfgen.networks.layers import initialise_he
 
 __all__ = ["AttributeClasses", "ImageCritic", "ImageReader", "StateReader", "disturbed"]
@@ -18,21 +18,19 @@ BINS = 10  # classes of a continuous attribute, equally frequent
 
 SLOPE = 0.2
 SHIFT = 2  # pixels
+NOISE = 0.08
 
 
 class Trunk(nn.Sequential):
     """Features of images of any size, without normalisation: it learns from real images and judges generated ones."""
 
-    def __init__(self, channels: int, size: int, width: int, features: int) -> None:
-        fold = 2 if size >= 48 else 1  # of large images two pixels each way make one
-        rows: list[nn.Module] = [nn.PixelUnshuffle(fold), nn.Conv2d(channels * fold**2, width, 3, padding=1), act()]
-        grid, wide = size // fold, width
-        while grid > 8:
+    def __init__(self, channels: int, size: int, features: int) -> None:
+        grid, wide = size // STEM, 32 if size >= 48 else 64
+        rows: list[nn.Module] = [nn.PixelUnshuffle(STEM), nn.Conv2d(channels * STEM**2, wide, 3, padding=1), act()]
+        while grid > 8 and wide < 128:
             rows += [nn.Conv2d(wide, 2 * wide, 4, stride=2, padding=1), act()]
             grid, wide = grid // 2, 2 * wide
             rows += [nn.Conv2d(wide, wide, 3, padding=1), act()]
-            if wide >= 4 * width:
-                break
         rows += [nn.AdaptiveAvgPool2d(min(grid, 8)), nn.Flatten(), nn.Linear(wide * min(grid, 8) ** 2, features), act()]
         super().__init__(*rows)
         initialise_he(self, SLOPE)
@@ -44,9 +42,9 @@ class Trunk(nn.Sequential):
 class ImageReader(nn.Module):
     """Reads the attributes from an image: one output for each entry of a, as `AttributePredictor` has them."""
 
-    def __init__(self, channels: int, size: int, a_size: int, width: int) -> None:
+    def __init__(self, channels: int, size: int, a_size: int) -> None:
         super().__init__()
-        self.trunk, self.out = Trunk(channels, size, width, 128), nn.Linear(128, a_size)
+        self.trunk, self.out = Trunk(channels, size, 128), nn.Linear(128, a_size)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(self.trunk(x))
@@ -55,9 +53,9 @@ class ImageReader(nn.Module):
 class ImageCritic(nn.Module):
     """Logits, (N,), of whether an image is a real one with its attributes: a projection discriminator (Miyato, 2018)."""
 
-    def __init__(self, channels: int, size: int, a_size: int, width: int) -> None:
+    def __init__(self, channels: int, size: int, a_size: int) -> None:
         super().__init__()
-        self.trunk, self.out, self.match = Trunk(channels, size, width, 128), nn.Linear(128, 1), nn.Linear(a_size, 128)
+        self.trunk, self.out, self.match = Trunk(channels, size, 128), nn.Linear(128, 1), nn.Linear(a_size, 128)
 
     def forward(self, x: Tensor, a: Tensor) -> Tensor:
         h = self.trunk(x)
@@ -152,10 +150,13 @@ def act() -> nn.Module:
     return nn.LeakyReLU(SLOPE)
 
 
-def disturbed(x: Tensor) -> Tensor:
-    """Images shifted by up to two pixels, some softened, with noise: what a reader cannot see then, it cannot be fooled by."""
+def disturbed(x: Tensor, soften: bool) -> Tensor:
+    """Images shifted by up to two pixels, with noise: what a reader cannot see then, it cannot be fooled by.
+
+    Softening some helps too, but changes what is measured of strokes, such as their thickness.
+    """
     down, right = torch.randint(0, 2 * SHIFT + 1, (2,)).tolist()
     x = F.pad(x, (SHIFT,) * 4, mode="replicate")[..., down : down + x.shape[-2], right : right + x.shape[-1]]
-    if torch.rand(()) < 0.3:
+    if soften and torch.rand(()) < 0.3:
         x = F.avg_pool2d(F.pad(x, (1,) * 4, mode="replicate"), 3, stride=1)
-    return x + 0.08 * torch.rand(len(x), 1, 1, 1, device=x.device) * torch.randn_like(x)
+    return x + NOISE * torch.rand(len(x), 1, 1, 1, device=x.device) * torch.randn_like(x)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytorch_lightning as pl
 import yaml
-from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint, ModelSummary
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.strategies import DDPStrategy
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from callbacks import BestCheckpoint, EpochSeed
+from callbacks import BestCheckpoint, EpochSeed, ParameterSummary
 from cfgen.errors import UserError
 from cfgen.runs.folders import AtomicCheckpointIO
 from cfgen.training.checks import check_names, refusal_in
@@ -118,6 +118,8 @@ class FitCLI(LightningCLI):
         kept = given["enable_checkpointing"] is False or any(isinstance(one, ModelCheckpoint) for one in callbacks)
         if not kept:
             callbacks.append(BestCheckpoint())  # Lightning's own would have names that no command looks for
+        if given["enable_model_summary"] is not False and not any(isinstance(one, ModelSummary) for one in callbacks):
+            callbacks.append(ParameterSummary())
         try:
             trainer = super().instantiate_trainer(logger=False, plugins=[AtomicCheckpointIO()], **kwargs)
         except TypeError as error:  # how the Trainer refuses, e.g., devices

@@ -15,6 +15,7 @@ from torch.distributions import MultivariateNormal
 from callbacks import EpochSeed
 from cfgen.errors import UserError
 from cfgen.networks.hierarchy import Drawn, Gaussian
+from cfgen.networks.pixel_noise import moves, visible
 from lightning_modules import HVAE
 from tests.fakes import DIGITS, Noisy, SameOnEveryRank
 from tests.processes import Pool
@@ -36,28 +37,31 @@ def batch(count: int = 5) -> tuple[Tensor, Tensor]:
 
 
 class LinearGaussian(nn.Module):
-    """x = w_1 z_1 + w_2 z_2 + sigma e with one z on each of two levels, and q(z_1 | x) q(z_2 | x, z_1) the true posterior."""
+    """x = 1/2 + w_1 z_1 + w_2 z_2 + sigma e, hardly ever outside of [0, 1], with one z on each of two levels.
+
+    q(z_1 | x) q(z_2 | x, z_1) is the true posterior.
+    """
 
     shapes = {"global": (1,), "7": (1, 1, 1)}  # noqa: RUF012  # as a network's
 
     def __init__(self, sigma: float) -> None:
         super().__init__()
-        self.w, self.sigma = torch.randn(2, 4, dtype=torch.float64), sigma
+        self.w, self.sigma = 0.05 * torch.randn(2, 4, dtype=torch.float64), sigma
 
     def infer(self, x: Tensor, a: Tensor, eps: Any) -> Any:
-        y, (w_1, w_2), variance = x.flatten(1), self.w, self.sigma**2
+        y, (w_1, w_2), variance = x.flatten(1) - 0.5, self.w, self.sigma**2
         inverse = torch.linalg.inv(torch.outer(w_2, w_2) + variance * torch.eye(4))  # z_2 integrated out
         first = posterior(w_1 @ inverse @ w_1, y @ inverse @ w_1)
         z_1 = first.sample(eps["global"])
         second = posterior(w_2 @ w_2 / variance, (y - z_1 * w_1) @ w_2 / variance)
         z_2 = second.sample(eps["7"].flatten(1))
-        mean = (z_1 * w_1 + z_2 * w_2).view_as(x)
+        mean = (0.5 + z_1 * w_1 + z_2 * w_2).view_as(x)
         drawn = Drawn(mean, torch.full_like(mean, math.log(self.sigma)))
         return drawn, {"global": z_1, "7": z_2}, {"global": first, "7": second}
 
     def log_evidence(self, x: Tensor) -> Tensor:
         covariance = self.w.T @ self.w + self.sigma**2 * torch.eye(4)
-        return MultivariateNormal(torch.zeros(4, dtype=torch.float64), covariance).log_prob(x.flatten(1))
+        return MultivariateNormal(torch.zeros(4, dtype=torch.float64), covariance).log_prob(x.flatten(1) - 0.5)
 
 
 def posterior(precision: Tensor, weighted: Tensor) -> Gaussian:
@@ -69,24 +73,25 @@ def posterior(precision: Tensor, weighted: Tensor) -> Gaussian:
 def test_with_the_true_posterior_the_elbo_is_the_log_evidence():
     """For every x; each draw scatters about it, as the reconstruction term does."""
     module = model(ema_decay=0.0).double()
-    toy = LinearGaussian(sigma=0.6)
+    toy = LinearGaussian(sigma=0.05)
     module.net = toy  # type: ignore[assignment]
-    x = torch.randn(3, 1, 2, 2, dtype=torch.float64)
-    draws = torch.stack([module.elbo(x, torch.zeros(3, 4)) for _ in range(4000)])
+    x = 0.5 + 0.1 * torch.randn(3, 1, 2, 2, dtype=torch.float64)
+    draws = module.elbo(x.repeat(4000, 1, 1, 1), torch.zeros(12000, 4)).unflatten(0, (4000, 3))
     error = draws.std(dim=0) / len(draws) ** 0.5
     assert (error < 0.05).all()
     assert ((draws.mean(dim=0) - toy.log_evidence(x)).abs() < 5 * error).all()
 
 
 def test_the_pixel_noise_is_abducted_and_scaled_by_the_counterfactual():
-    """x = mu(z, a) + sigma(z, a) u, and under other attributes mu(z, a_c) + sigma(z, a_c) u."""
+    """x = mu(z, a) + sigma(z, a) u, and under other attributes mu(z, a_c) + the smaller of both sigma times u."""
     module, (x, a) = model().eval(), batch()
     nn.init.normal_(module.hierarchy.noise.weight, std=0.1)
     state = module.abduct(x, a)
-    drawn = module.hierarchy.draw(state.z, a)
+    drawn = visible(module.hierarchy.draw(state.z, a))
     torch.testing.assert_close(drawn.mean + drawn.log_scale.exp() * state.u, x)
-    other = module.hierarchy.draw(state.z, a.flip(0))
-    expected = (other.mean + other.log_scale.exp() * state.u).clamp(0, 1)
+    other = visible(module.hierarchy.draw(state.z, a.flip(0)))
+    scale = torch.minimum(other.log_scale.exp(), drawn.log_scale.exp())
+    expected = (other.mean + scale * state.u).clamp(0, 1)
     torch.testing.assert_close(module.decode(state, a.flip(0)), expected)
     assert (other.log_scale - drawn.log_scale).abs().max() > 1e-3  # or the scales would be none
 
@@ -98,7 +103,7 @@ def test_a_threshold_keeps_pixels_that_hardly_move():
     scale = state.log_scale.exp()
     for times, expected in ((0.0, 0.018), (2.0, 0.5), (20.0, 1.0)):
         moved = state.mean + times * scale
-        gate = module.moves(state, Drawn(moved, state.log_scale))
+        gate = moves(state, Drawn(moved, state.log_scale), module.threshold)
         assert gate.shape == (5, 1, 28, 28)
         torch.testing.assert_close(gate, torch.full_like(gate, expected), atol=1e-3, rtol=0)
     free, kept = module.abduct(x, a), module.decode(state, a.flip(0))
@@ -175,6 +180,16 @@ def train_a_little(folder: str) -> int:
 @pytest.mark.xdist_group("two_processes")
 def test_two_processes_stay_identical(tmp_path, two_processes: Pool):
     assert two_processes.run(train_a_little, str(tmp_path)) == [2, 2]
+
+
+def test_states_on_grids_stay_closed_until_it_is_their_turn(tmp_path):
+    module = model(latents={7: 2}, closed=4)
+    data = Noisy()
+    quiet_trainer(tmp_path, max_steps=2, limit_val_batches=0).fit(module, datamodule=data)
+    assert not module.eval().abduct(data.x, data.a).z["7"].any()
+    quiet_trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module.train(), datamodule=data)
+    assert module.eval().abduct(data.x, data.a).z["7"].any()
+    assert module.hierarchy.opened == 1
 
 
 def test_sizes_and_latents_that_do_not_fit_are_refused():

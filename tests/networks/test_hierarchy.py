@@ -30,7 +30,7 @@ def test_any_size_comes_back_from_its_state(channels, size):
     eps = {part: torch.randn(3, *shape) for part, shape in network.shapes.items()}
     noisy = network.infer(x, a, eps)[1]["global"]
     torch.testing.assert_close(noisy, q["global"].mean + q["global"].log_scale.exp() * eps["global"])
-    for reads in (ImageReader(channels, size, 4, 8), ImageCritic(channels, size, 4, 8)):
+    for reads in (ImageReader(channels, size, 4), ImageCritic(channels, size, 4)):
         found = reads(x, a) if isinstance(reads, ImageCritic) else reads(x)
         assert len(found) == 3
     assert StateReader(network.shapes, 5)(z).shape == (3, 5)
@@ -62,7 +62,7 @@ def test_disturbing_keeps_the_picture():
     x[:, :, 10:18, 10:18] = 1.0
     for seed in range(5):
         torch.manual_seed(seed)
-        other = disturbed(x)
+        other = disturbed(x, soften=True)
         assert other.shape == x.shape
         assert other[:, :, 13:15, 13:15].mean() > 0.9
         assert other[:, :, :6].abs().mean() < 0.1
