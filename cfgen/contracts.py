@@ -24,6 +24,7 @@ __all__ = [
     "MeasuresImages",
     "Noise",
     "ReadsAttributes",
+    "RedrawsTruth",
     "SetsAttributes",
     "State",
     "interpolate",
@@ -182,6 +183,13 @@ class KnowsTruth(Protocol):
     def true_attributes(self, split: str, rows: Any, do: Mapping[str, Any]) -> dict[str, Tensor]: ...
 
     def true_counterfactual(self, split: str, rows: Any, a_c: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class RedrawsTruth(KnowsTruth, Protocol):
+    """A synthetic data set that can also say what its own SCM makes of an image, seeing no more than that."""
+
+    def redrawn_counterfactual(self, split: str, rows: Any, do: Mapping[str, Any], seed: int) -> Tensor: ...
 
 
 @runtime_checkable

@@ -111,7 +111,21 @@ class Faces(CelebA):
         attributes, a face's image comes back to the bit.
         """
         population = self._population(split, rows)
-        wanted = _matrix(self._columns(population, a_c))
+        return self._drawn(population, self._columns(population, a_c))
+
+    def redrawn_counterfactual(
+        self, split: str, rows: Sequence[int] | Tensor, do: Mapping[str, Any], seed: int
+    ) -> Tensor:
+        """What the true SCM makes of these images alone, under `do`: what they do not tell is drawn anew; as bytes."""
+        for name in do:
+            self.schema[name]
+        # all at once, so that no face depends on the others that are asked for
+        population = self._everyone.redrawn(seed)[self._numbers(split, rows)]
+        return self._drawn(population, population.attributes({name: np.asarray(value) for name, value in do.items()}))
+
+    def _drawn(self, population: Population, attributes: Mapping[str, np.ndarray]) -> Tensor:
+        """The faces with these attributes, on the way through JPEG, crop and resize that the set took."""
+        wanted = _matrix(attributes)
         images = np.empty((len(population), *self.image_shape), dtype=np.uint8)
 
         def render(block: slice) -> None:
@@ -132,9 +146,13 @@ class Faces(CelebA):
         return draw(self.count, self.seed)
 
     def _population(self, split: str, rows: Sequence[int] | Tensor) -> Population:
+        return self._everyone[self._numbers(split, rows)]
+
+    def _numbers(self, split: str, rows: Sequence[int] | Tensor) -> np.ndarray:
+        """Which of everyone these rows are."""
         names = self.names(split)
         chosen = torch.as_tensor(rows, dtype=torch.long).tolist()
-        return self._everyone[np.array([int(Path(names[row]).stem) - 1 for row in chosen], dtype=np.int64)]
+        return np.array([int(Path(names[row]).stem) - 1 for row in chosen], dtype=np.int64)
 
     def _columns(self, population: Population, a_c: Tensor) -> dict[str, np.ndarray]:
         """All fifteen attributes: those of `a_c`, and for those the models do not see, the faces' own."""

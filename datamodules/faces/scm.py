@@ -12,8 +12,10 @@ __all__ = [
     "ATTRIBUTES",
     "EDGES",
     "EYES",
+    "HAIR_COLOURS",
     "INTERCEPT",
     "PROBABILITIES",
+    "SHOWN_WITH",
     "WEIGHTS",
     "Population",
     "attractiveness",
@@ -58,6 +60,15 @@ WEIGHTS = {
     "Young": 1.2,
 }
 EYES = 0.8
+
+# what of a face is seen only with an attribute; the red of natural hair, only without any of the hair colours
+SHOWN_WITH = {
+    "glasses": "Eyeglasses",
+    "glasses_hue": "Eyeglasses",
+    "jewel": "Wearing_Earrings",
+    "lipstick": "Wearing_Lipstick",
+}
+HAIR_COLOURS = ("Black_Hair", "Blond_Hair", "Brown_Hair", "Gray_Hair")
 
 # What a face is beside its attributes.  "uniform" lies in [0, 1), "normal" is standard; the painter gives them a scale.
 _STATE = {
@@ -125,6 +136,26 @@ class Population:
             value = do[name] if name in do else self.noise[name] < threshold
             found[name] = np.broadcast_to(value, len(self)).astype(np.int64)
         return {name: found[name] for name in ATTRIBUTES}
+
+    def redrawn(self, seed: int) -> Population:
+        """Other faces that look the same: all that their images do not tell is drawn anew, given what they tell.
+
+        That is the look of glasses, earrings and lipstick they do not wear, their natural hair colour under another, and
+        the noise of their attributes.
+        """
+        stream, attributes = np.random.default_rng(seed), self.attributes()
+        noise = {}
+        for name, present in attributes.items():
+            p = PROBABILITIES[name]
+            threshold = np.where(attributes["Young"] == 1, p[1], p[0]) if isinstance(p, tuple) else p
+            u = stream.random(len(self))
+            noise[name] = np.where(present == 1, u * threshold, threshold + u * (1 - threshold))
+        state = self.state.copy()
+        hidden = {factor: attributes[name] == 0 for factor, name in SHOWN_WITH.items()}
+        hidden["natural"] = np.any([attributes[name] == 1 for name in HAIR_COLOURS], axis=0)
+        for factor, unseen in hidden.items():
+            state[factor] = np.where(unseen, stream.random(len(self)), state[factor])
+        return Population(noise, self.label_noise, state)
 
     def label(self, attributes: Mapping[str, np.ndarray]) -> np.ndarray:
         """`Attractive` of these faces, had they these attributes: y = [u < p], 0 or 1."""

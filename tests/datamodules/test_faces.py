@@ -243,6 +243,23 @@ def test_true_attributes(small: Faces) -> None:
         small.true_attributes("test", rows, {"Yong": 0})
 
 
+def test_redrawn_faces_look_the_same_and_differ_where_the_image_does_not_tell(small: Faces) -> None:
+    rows = list(range(12))
+    assert torch.equal(small.redrawn_counterfactual("test", rows, {}, seed=3), small.images("test")[rows])
+    part = small.redrawn_counterfactual("test", [4], {"Eyeglasses": 1}, seed=3)
+    both = small.redrawn_counterfactual("test", [4, 7], {"Eyeglasses": 1}, seed=3)
+    assert torch.equal(part[0], both[0])
+    faces, other = small._everyone, small._everyone.redrawn(3)
+    before, after = faces.attributes(), other.attributes()
+    assert all((before[name] == after[name]).all() for name in ATTRIBUTES)
+    bare = before["Eyeglasses"] == 0
+    assert (faces.state["glasses"][~bare] == other.state["glasses"][~bare]).all()
+    assert (faces.state["glasses"][bare] != other.state["glasses"][bare]).all()
+    assert (faces.state["nose"] == other.state["nose"]).all()
+    grown = {"Young": np.zeros(len(faces), dtype=int)}
+    assert (faces.attributes(grown)["Gray_Hair"] != other.attributes(grown)["Gray_Hair"]).any()
+
+
 def test_true_probability(small: Faces) -> None:
     a = small.schema.encode(small.columns("val"))
     pale, other = (small.schema.encode(small.columns("val") | {"Pale_Skin": torch.full((20,), v)}) for v in (1.0, 0.0))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from cfgen.audit.truth import true_images
-from cfgen.contracts import KnowsTruth
+from cfgen.contracts import KnowsTruth, RedrawsTruth
 from cfgen.counterfactual import Swept, as_unit_float
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.base import (
@@ -37,6 +37,9 @@ class Truth(Metric):
     `true_error/changed(k)`: of the pixels that truly change (by more than 8 levels), the share whose x_c is nearer to the
     truth than to the image left as it is: 1 changes all that should change, 0 nothing (NaN where nothing should).
 
+    `true_error/redrawn(k)`: mean |redrawn - truth|, where the data's own SCM sees no more than the image and draws what that
+    does not tell anew, such as the look of glasses: what the best model scores.
+
     x_c is the model's alone: what follows from k is what its own SCM says.
     """
 
@@ -58,8 +61,7 @@ class Truth(Metric):
     def descriptions(self) -> dict[str, Description]:
         found = {}
         for k in self.names:
-            for kind, column, direction in (("do", "error", -1), ("effect", "of the change", -1), ("untouched", "", 0),
-                                            ("changed", "share changed", 1)):  # fmt: skip
+            for kind, column, direction in self.kinds():
                 found[f"true_error/{kind}({k})"] = self.describe(
                     unit="share of pixels" if kind == "changed" else LEVELS,
                     direction=direction,
@@ -68,6 +70,16 @@ class Truth(Metric):
                     cell=Cell("Distance from the true counterfactual (0 to 255)", k, column or kind, error=False),
                 )
         return found
+
+    def kinds(self) -> list[tuple[str, str, int]]:
+        """Scores, their columns and directions; a baseline has none."""
+        found = [
+            ("do", "error", -1),
+            ("effect", "of the change", -1),
+            ("untouched", "", 0),
+            ("changed", "share changed", 1),
+        ]
+        return [*found, ("redrawn", "best possible", 0)] if isinstance(self.data, RedrawsTruth) else found
 
     def interventions(self) -> dict[str, Mapping[str, Tensor]]:
         return self.do_each(self.names)
@@ -78,6 +90,9 @@ class Truth(Metric):
         for k in self.names:
             do, x_c = {k: self.asked[k][batch.rows].cpu()}, batch.x_c(do_name(k))
             truth = as_unit_float(true_images(self.data, self.schema, self.subject.split, batch.rows, do)).to(x.device)
+            if isinstance(self.data, RedrawsTruth):
+                redrawn = self.data.redrawn_counterfactual(self.subject.split, batch.rows, do, self.seed)
+                found[f"true_error/redrawn({k})"] = levels_apart(as_unit_float(redrawn).to(x.device), truth)
             moves = (truth - x).abs() > MOVES
             nearer = ((x_c - truth).abs() < (x_c - x).abs()) & moves
             found |= {
