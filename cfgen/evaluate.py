@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
   cfgen evaluate runs/quickstart                                              scores and figures, into the run's folder
-  cfgen evaluate morphomnist-csali --classifier runs/morphomnist_classifier --predictor runs/morphomnist_predictor
+  cfgen evaluate morphomnist-csali --classifier runs/morphomnist_classifier --predictor runs/morphomnist_judge
   cfgen evaluate runs/faces_ali runs/faces_styleali runs/faces_csali --fid inception       and a comparison of the three
 """
 
@@ -38,16 +38,17 @@ def parser() -> CommandParser:
         "with cfgen; several are compared")  # fmt: skip
     add("--classifier", metavar="RUN",
         help="a classifier's run. A digit classifier checks label counterfactuals (Appendix G); for a yes/no classifier the "
-        "bias under every binary attribute is measured (Eq. 5) (default: none, these scores are left out)")  # fmt: skip
-    add("--predictor", metavar="RUN", 
-        help="a predictor's run, which reads the attributes of counterfactuals (default: none, these scores are left "
-        "out)")  # fmt: skip
+        "bias under every binary attribute is measured (Eq. 5) (default: none; the judges then check labels)")  # fmt: skip
+    add("--predictor", action="append", type=str, metavar="RUN",
+        help="a judge: a predictor's run, which reads the attributes of counterfactuals; repeat it for several, whose mean and "
+        "range are shown; none leaves these scores out (default: the judges that come with cfgen, where they know the model's "
+        "data)")  # fmt: skip
     add("--fid", metavar="NETWORK",
         help="also the FID of generated images, by the features of inception, efficientnet_lite0 or module:callable "
         "(default: no FID)")  # fmt: skip
     add("--metrics", metavar="NAME[,...]",
         help=f"only these, of {', '.join(metric_names())} (default: all that apply). cycles are reconstruction error and "
-        "composition; labels and bias need --classifier, fid needs --fid, truth needs data with known counterfactuals; "
+        "composition; bias needs --classifier, labels that or judges, fid needs --fid, truth data with known counterfactuals; "
         "commutativity, minimality and reversibility take long where there are many attributes")  # fmt: skip
     add("--split", choices=SPLITS, default="test", help="the split to score on: val while you choose settings")
     add("--count", type=PositiveInt, metavar="N", help="the first N images of the split (default: all)")

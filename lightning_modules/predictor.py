@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cfgen import losses
 from cfgen.attributes import Binary, Continuous, Schema
 from cfgen.batch import Batch
 from cfgen.checkpoints import class_path
+from cfgen.errors import UserError
 from cfgen.networks import AttributePredictor, tables_for
+from cfgen.networks.augmentation import augmented
+from cfgen.networks.judges import judge_network
 from lightning_modules.decay import decaying
 
 __all__ = ["Predictor"]
@@ -28,10 +31,13 @@ class Predictor(pl.LightningModule):
     Args:
         scm: the attributes and their causal graph, of which only the attributes matter; comes from the data.
         image_shape: (channels, height, width); comes from the data.
-        width: multiplies the filter counts of the encoder's table.
+        width: multiplies the filter counts of the network.
         lr: Adam's learning rate.
         betas: Adam's decay rates.
         lr_decay: lower the learning rate to 0 along a cosine until training ends.
+        network: table, the encoder's table, which CondALI trains against too; or one that no mechanism has any part of, for a
+            judge: residual, a residual convolutional network, or patches, an MLP-Mixer.
+        augment: how heavily training images are augmented, from 0 (not at all) to 1; see `cfgen.networks.augmentation`.
     """
 
     def __init__(
@@ -42,13 +48,22 @@ class Predictor(pl.LightningModule):
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         lr_decay: bool = False,
+        network: Literal["table", "residual", "patches"] = "table",
+        augment: float = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= augment <= 1:
+            raise UserError(f"augment is from 0 to 1, not {augment}")
         self.save_hyperparameters()
         self.image_shape = tuple(image_shape)
         self.schema = Schema(scm["attributes"])  # its ranges, fitted in `setup`, travel in the checkpoint
         self.lr, self.betas, self.lr_decay = lr, (betas[0], betas[1]), lr_decay
-        self.network = AttributePredictor(tables_for(image_shape), self.image_shape[0], self.schema.size, width)
+        self.augment = augment
+        self.network: nn.Module
+        if network == "table":
+            self.network = AttributePredictor(tables_for(image_shape), self.image_shape[0], self.schema.size, width)
+        else:
+            self.network = judge_network(network, self.image_shape, self.schema.size, width)
         self.to(memory_format=torch.channels_last)  # faster on a CPU
 
     def setup(self, stage: str) -> None:
@@ -74,7 +89,8 @@ class Predictor(pl.LightningModule):
         return self.schema.decode(vector)
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        loss = losses.attributes(self(batch.x), batch.a, self.schema)
+        x = augmented(batch.x, self.schema, self.augment)
+        loss = losses.attributes(self(x), batch.a, self.schema)
         self.log("train/loss", loss, prog_bar=True)
         return loss
 

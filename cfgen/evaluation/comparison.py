@@ -76,6 +76,12 @@ class Comparison:
         return f"{len(self.results)} models, {next(iter(self.results.values())).title}"
 
     @property
+    def key(self) -> str:
+        """What the signs mean, and who judged."""
+        judges = dict.fromkeys(result.judges_in_words for result in self.results.values())
+        return " ".join([KEY, *filter(None, judges)])
+
+    @property
     def descriptions(self) -> dict[str, Description]:
         """Of all scores that any model has."""
         return {name: what for result in self.results.values() for name, what in result.descriptions.items()}
@@ -123,7 +129,7 @@ class Comparison:
         return groups
 
     def markdown(self) -> str:
-        text = f"# {self.title}\n\n{KEY}\n"
+        text = f"# {self.title}\n\n{self.key}\n"
         for title, rows in self.groups().items():
             text += f"\n## {title}\n\n| | {' | '.join(self.results)} |\n|---|{'---:|' * len(self.results)}\n"
             for row in rows:
@@ -147,11 +153,13 @@ class Comparison:
         }
         models = list(self.results)
         shown = page_picture(picture, f"Rows of images: real, then the reconstructions of {', '.join(models)}")
-        return page("comparison.html", title=self.title, key=KEY, models=models, groups=groups, ablation=shown)
+        return page("comparison.html", title=self.title, key=self.key, models=models, groups=groups, ablation=shown)
 
     def records(self) -> list[dict[str, Any]]:
-        """One line a score; of each model its value, its standard error over images and, of several seeds, that over seeds."""
+        """One line a score; of each model its value, its standard error over images and, of several seeds, that over seeds, and
+        of several judges the lowest and the highest."""
         several = any(result.over_seeds for result in self.results.values())
+        judges = any(result.several_judges for result in self.results.values())
         lines = []
         for name in (row.name for rows in self.groups().values() for row in rows):
             line: dict[str, str | float] = {"name": name}
@@ -159,6 +167,11 @@ class Comparison:
                 score = result.scores.get(name, Score(math.nan, math.nan, 0))
                 line |= {model: score.value, f"{model} standard_error": blank(score.standard_error)}
                 line |= {f"{model} standard_error_over_seeds": blank(score.over_seeds)} if several else {}
+                if judges:
+                    line |= {
+                        f"{model} lowest_judge": blank(score.lowest),
+                        f"{model} highest_judge": blank(score.highest),
+                    }
             lines.append(line)
         return lines
 

@@ -1,8 +1,9 @@
-"""What scores a model besides its data: a classifier, a predictor of attributes, a network's features."""
+"""What scores a model besides its data: a classifier, predictors of attributes as judges, a network's features."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from cfgen.audit.label import ANY, trained_target
 from cfgen.checkpoints import load_module
 from cfgen.contracts import ReadsAttributes
 from cfgen.errors import UserError
+from cfgen.evaluation.packaged import fitting_judges, packaged_judge
 from cfgen.evaluation.subject import Subject, blame
 from cfgen.metrics.fid import FID
 from cfgen.networks.features import feature_network, network_name
@@ -24,10 +26,10 @@ __all__ = ["Judges", "load_judges"]
 
 @dataclass(frozen=True)
 class Judges:
-    """Each where it is given.  `network` is the name of FID's, `label` what the classifier's yes means."""
+    """Each where it is given; predictors by their names.  `network` is that of FID, `label` what the classifier's yes means."""
 
     classifier: Classifier | None = None
-    predictor: ReadsAttributes | None = None
+    predictors: Mapping[str, ReadsAttributes] = field(default_factory=dict)
     fid: FID | None = None
     network: str = ""
     label: str = ANY
@@ -35,31 +37,49 @@ class Judges:
     def to(self, device: torch.device) -> Judges:
         """The same on a device."""
         # FID sums in double precision, which Apple's GPUs do not have
-        places = {
-            "classifier": device,
-            "predictor": device,
-            "fid": torch.device("cpu") if device.type == "mps" else device,
-        }
+        places = {"classifier": device, "fid": torch.device("cpu") if device.type == "mps" else device}
         judges = ((name, getattr(self, name), place) for name, place in places.items())
         moved: Any = {name: judge.to(place) for name, judge, place in judges if isinstance(judge, nn.Module)}
-        return replace(self, **moved)
+        predictors: Any = {
+            name: one.to(device) if isinstance(one, nn.Module) else one for name, one in self.predictors.items()
+        }
+        return replace(self, predictors=predictors, **moved)
 
 
 def load_judges(
     subject: Subject,
     classifier: str | Path | Classifier | None = None,
-    predictor: str | Path | ReadsAttributes | None = None,
+    predictors: Sequence[str | Path | ReadsAttributes] | None = None,
     fid: str | None = None,
 ) -> Judges:
-    """Loads what is named; refuses what sees images of another shape than the subject's."""
+    """Loads what is named; refuses what sees images of another shape than the subject's.
+
+    Without `predictors`, those that come with cfgen and know the subject's data.
+    """
     label = trained_target(classifier) if isinstance(classifier, str | Path) else None
     return Judges(
         classifier=judge("classifier", classifier, Classifier, subject),
-        predictor=judge("predictor", predictor, Predictor, subject),
+        predictors=named_judges(predictors, subject),
         fid=None if fid is None else feature_distance(fid, subject),
         network="" if fid is None else network_name(fid),
         label=label or ANY,
     )
+
+
+def named_judges(
+    predictors: Sequence[str | Path | ReadsAttributes] | None, subject: Subject
+) -> dict[str, ReadsAttributes]:
+    """The predictors by their names: as they were typed, of a module its class."""
+    found: dict[str, ReadsAttributes] = {}
+    for what in fitting_judges(subject) if predictors is None else predictors:
+        name = str(what) if isinstance(what, str | Path) else type(what).__name__
+        if name in found and isinstance(what, str | Path):
+            raise UserError(f"{name} is given twice; as one judge of two it would count double", argument="predictor")
+        if name in found:
+            name = f"{name} {len(found) + 1}"
+        source = packaged_judge(what) if isinstance(what, str | Path) else what
+        found[name] = judge("predictor", source, Predictor, subject)
+    return found
 
 
 def judge(argument: str, what: Any, kind: type[Any], subject: Subject) -> Any:

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from cfgen.processes import Processes
     from lightning_modules import Classifier
 
-__all__ = ["SPLITS", "Options"]
+    AnyPredictor = str | Path | ReadsAttributes
+    Predictors = AnyPredictor | Sequence[AnyPredictor]
+
+__all__ = ["NONE", "SPLITS", "Options"]
 
 SPLITS = ("test", "val")
+NONE = "none"  # in place of a predictor: no judges
+JUDGED = {"effectiveness", "labels"}  # metrics that judges have a part in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +31,7 @@ class Options:
 
     metrics: Sequence[str] | None = None
     classifier: str | Path | Classifier | None = None
-    predictor: str | Path | ReadsAttributes | None = None
+    predictor: Predictors | None = None
     fid: str | None = None
     split: str = "test"
     count: int | None = None
@@ -49,6 +54,17 @@ class Options:
             number = getattr(self, argument)
             if number is not None and number < least:
                 raise UserError(f"expected a whole number of {least} or more, not {number}", argument)
+
+        if NONE in (several := self.judges or ()) and len(several) > 1:
+            raise UserError(f"{NONE} stands for no judge, and cannot be named beside others", argument="predictor")
+
+    @property
+    def judges(self) -> tuple[AnyPredictor, ...] | None:
+        """The predictors that are named, () where none are wanted; None for those that come with cfgen."""
+        if self.predictor is None:
+            return None if self.metrics is None or JUDGED.intersection(self.metrics) else ()
+        named = tuple(self.predictor) if isinstance(self.predictor, list | tuple) else (self.predictor,)
+        return () if named == (NONE,) else named
 
     @property
     def all_seeds(self) -> range:

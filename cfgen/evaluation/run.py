@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from cfgen.evaluation.metrics.base import Again, Metric, Missing, Values
 from cfgen.evaluation.options import Options
 from cfgen.evaluation.pictures import model_figures
 from cfgen.evaluation.results import Evaluation
-from cfgen.evaluation.statistics import Score, Table, over_seeds, summary
+from cfgen.evaluation.statistics import Score, Table, judged_score, over_seeds, summary
 from cfgen.evaluation.subject import Model, Subject, subjects_of
 from cfgen.evaluation.threads import fitting_batch_size, in_threads, worker_count
 from cfgen.metrics.asked import asked_values
@@ -28,7 +28,7 @@ from cfgen.progress import progress as progress_bar
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cfgen.contracts import ReadsAttributes
+    from cfgen.evaluation.options import Predictors
     from lightning_modules import Classifier
 
 __all__ = ["Pass", "choose", "evaluate", "evaluations", "pass_over", "score"]
@@ -41,7 +41,7 @@ def evaluate(
     *,
     metrics: Sequence[str] | None = None,
     classifier: str | Path | Classifier | None = None,
-    predictor: str | Path | ReadsAttributes | None = None,
+    predictor: Predictors | None = None,
     fid: str | None = None,
     split: str = "test",
     count: int | None = None,
@@ -59,7 +59,8 @@ def evaluate(
         metrics: names of metrics (`cfgen.evaluation.metrics.metric_names()`); by default all that apply.
         classifier: a run of Classifier, or the module.  One of labels judges label counterfactuals (Appendix G); of one that
             answers yes or no the bias under every binary attribute is measured (Eq. 5).
-        predictor: a run of Predictor, or the module; it reads the attributes of counterfactuals.
+        predictor: judges, which read the attributes of counterfactuals: a run of Predictor, the module, or a list of such.  By
+            default the judges that come with cfgen, where they know the model's data; "none" leaves these scores out.
         fid: a network for the FID of generated images: inception, efficientnet_lite0 or module:callable.
         split: test, or val while you choose settings.
         count: the first so many images; all by default.
@@ -81,7 +82,7 @@ def evaluate(
 def evaluations(models: Sequence[Model], options: Options) -> tuple[list[Subject], Iterator[Evaluation]]:
     """What is evaluated, and one evaluation after the other as they are asked for; all that is refused is refused first."""
     subjects = subjects_of(models, options.split, options.count)
-    judges = load_judges(subjects[0], options.classifier, options.predictor, options.fid)
+    judges = load_judges(subjects[0], options.classifier, options.judges, options.fid)
     chosen = choose(options.metrics, subjects[0], judges)
     device = subjects[0].schema.low.device
     if options.processes is not None:
@@ -126,10 +127,13 @@ def score(subject: Subject, judges: Judges, chosen: Sequence[type[Metric]], opti
                 for metric in metrics:
                     figures |= metric.figures({name: done.table[name] for name in done.table.slices}, done.again)
                 figures |= model_figures(subject, seed)
-    facts = {"images": len(subject.x), "split": subject.split, "seed": options.seed}
+    facts: dict[str, Any] = {"images": len(subject.x), "split": subject.split, "seed": options.seed}
     facts |= {"seeds": options.seeds} if options.seeds > 1 else {}
     facts |= {"values": options.values} if options.values > 1 else {}
     described = {name: what for metric in metrics for name, what in metric.descriptions().items()}
+    used = list(dict.fromkeys(judge for what in described.values() for judge in what.judges))
+    # an empty list says that judges were wanted, and that none knows the data
+    facts |= {"judges": used} if used or options.judges is None else {}
     return Evaluation(subject.name, over_seeds(found), described, facts, figures, subject.folder)
 
 
@@ -192,7 +196,8 @@ def widths_of(metrics: Sequence[Metric]) -> dict[str, int]:
     """The columns of all metrics' values."""
     widths: dict[str, int] = {}
     for metric in metrics:
-        widths |= {name: what.width for name, what in metric.descriptions().items() if what.width}
+        described = metric.descriptions().items()
+        widths |= {name: len(what.judges) or what.width for name, what in described if what.width}
         widths |= metric.extra_columns()
     return widths
 
@@ -202,6 +207,9 @@ def scores_of(metrics: Sequence[Metric], table: Table, processes: Processes) -> 
     scores: dict[str, Score] = {}
     for metric in metrics:
         described = metric.descriptions().items()
-        scores |= {name: summary(table[name], metric.reduction) for name, what in described if what.width}
+        for name, what in described:
+            if what.width:
+                values = table[name]
+                scores[name] = judged_score(values) if what.judges else summary(values, metric.reduction)
         scores |= metric.finish(processes.share)
     return scores

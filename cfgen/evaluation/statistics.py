@@ -11,19 +11,31 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Score", "Table", "mean_score", "median_score", "over_seeds", "summary"]
+__all__ = ["Score", "Table", "judged_score", "mean_score", "median_score", "over_seeds", "summary"]
 
 
 class Score(NamedTuple):
     """A metric's value over n images, with its standard error over images and, of several seeds, over these.
 
-    Both errors are NaN where there is none: FID has no value for a single image.
+    Both errors are NaN where there is none: FID has no value for a single image.  Where judges gave it, `judges` are their own
+    values in their order, and the value is the mean of these.
     """
 
     value: float
     standard_error: float
     n: int
     over_seeds: float = math.nan
+    judges: tuple[float, ...] = ()
+
+    @property
+    def lowest(self) -> float:
+        """The lowest judge's value; NaN where no judges gave the score."""
+        return min(self.judges, default=math.nan)
+
+    @property
+    def highest(self) -> float:
+        """The highest judge's value."""
+        return max(self.judges, default=math.nan)
 
 
 class Table:
@@ -66,6 +78,17 @@ def mean_score(values: Tensor) -> Score:
     return Score(counted.mean().item() if n else math.nan, error, n)
 
 
+def judged_score(values: Tensor) -> Score:
+    """The mean over images and judges of values (N, judges), or (N,) of one judge; its standard error is over images alone.
+
+    >>> judged_score(torch.tensor([[1.0, 0.0], [1.0, 1.0]]))[4]
+    (1.0, 0.5)
+    """
+    each = values[:, None] if values.ndim == 1 else values
+    own = tuple(mean_score(column).value for column in each.unbind(dim=1))
+    return mean_score(each.double().mean(dim=1))._replace(judges=own)
+
+
 def median_score(values: Tensor) -> Score:
     """The median, and its standard error from order statistics.
 
@@ -100,4 +123,5 @@ def mean_of(scores: Iterable[Score]) -> Score:
     values = [score.value for score in several]
     spread = statistics.stdev(values) / math.sqrt(len(values)) if all(map(math.isfinite, values)) else math.nan
     error = statistics.fmean(score.standard_error for score in several)
-    return Score(statistics.fmean(values), error, several[0].n, spread)
+    judges = tuple(map(statistics.fmean, zip(*(score.judges for score in several), strict=True)))
+    return Score(statistics.fmean(values), error, several[0].n, spread, judges)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cfgen.evaluation.metrics.base import OTHER, Cell
-from cfgen.evaluation.results import Evaluation, with_error
+from cfgen.evaluation.results import Evaluation, with_error, with_spread
 from cfgen.reporting.numbers import short
 
 __all__ = ["show"]
@@ -23,6 +23,8 @@ def show(evaluation: Evaluation, console: Console | None = None) -> None:
     for title in sorted(tables, key=lambda title: title == OTHER.table):  # all others stay in order
         console.print(drawn(f"{title}, {evaluation.title}", tables[title], baselines[title]))
     console.print("After ±: one standard error over images (of FID: over seeds).", style="dim")
+    if evaluation.judges_in_words:
+        console.print(evaluation.judges_in_words, style="dim", markup=False, soft_wrap=True)
 
 
 def tables_of(evaluation: Evaluation) -> tuple[dict[str, Rows], dict[str, set[str]]]:
@@ -36,8 +38,10 @@ def tables_of(evaluation: Evaluation) -> tuple[dict[str, Rows], dict[str, set[st
     baselines: dict[str, set[str]] = {}
     for cell, names in cells.items():
         scores = [evaluation.scores[name] for name in names]
-        single = cell.error and len(scores) == 1
-        text = with_error(scores[0]) if single else short(statistics.fmean(score.value for score in scores))
+        if len(scores) == 1:
+            text = with_error(scores[0]) if cell.error else with_spread(scores[0])
+        else:
+            text = short(statistics.fmean(score.value for score in scores))
         tables.setdefault(cell.table, {}).setdefault(cell.row, {})[cell.column] = text
         rows = baselines.setdefault(cell.table, set())
         if all(evaluation.descriptions[name].baseline for name in names) and len(tables[cell.table][cell.row]) == 1:
@@ -52,7 +56,9 @@ def drawn(title: str, rows: Rows, baselines: set[str]) -> Table:
     found.add_column("", no_wrap=True)
     columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
     for column in columns:
-        found.add_column(column, justify="right", no_wrap=True)
+        found.add_column(
+            column, justify="right"
+        )  # the range of judges wraps below the value where there is little room
     for name, cells in rows.items():
         found.add_row(name, *(cells.get(column, "") for column in columns), style="dim" if name in baselines else "")
     return found

@@ -98,7 +98,7 @@ def test_scores_are_written_and_repeatable(run, digits, capsys):
     assert (run / "metrics.csv").read_text() == "epoch\n0\n"  # training's, untouched
     out = capsys.readouterr().out
     assert "do(thickness)" in out
-    assert "Read by the predictor" in out
+    assert "Read by the judges" in out
     assert f"into {run}" in out
 
 
@@ -109,6 +109,36 @@ def test_a_run_of_training_is_evaluated(tiny_run, tmp_path):
     assert (run / "metrics.csv").read_text().startswith("epoch")
 
 
+def test_judges_that_come_with_cfgen_are_the_default(run, capsys):
+    """Their mean with the lowest and the highest of them, in all that is printed and written."""
+    assert evaluate.main([str(run), "--count", "12", "--metrics", "effectiveness,labels"]) == 0
+    metrics = metrics_of(run)
+    names = metrics["judges"]
+    assert len(names) == 3
+    assert all(name.startswith("morphomnist-") for name in names)
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"Judges: {', '.join(names)}; in brackets, the lowest and the highest of them." in out
+    lines = {line["name"]: line for line in csv.DictReader((run / "metrics-test.csv").open())}
+    for name in (
+        "predicted/do(label)/thickness",
+        "predicted/floor/label",
+        "predicted/untouched/slant",
+        "accuracy/do(label)",
+    ):
+        each = metrics["scores_by_judge"][name]
+        assert list(each) == names
+        assert metrics[name] == pytest.approx(statistics.fmean(each.values()), rel=1e-5)
+        assert float(lines[name]["lowest_judge"]) == pytest.approx(min(each.values()), rel=1e-4)
+        assert float(lines[name]["highest_judge"]) == pytest.approx(max(each.values()), rel=1e-4)
+    assert metrics["accuracy/do(label)"] == metrics["predicted/do(label)/label"]
+    assert lines["median_abs_error/floor/slant"]["lowest_judge"] == ""
+    one = [str(run), "--count", "12", "--metrics", "effectiveness", "--predictor", names[0], "--split", "val"]
+    assert evaluate.main(one) == 0
+    alone = metrics_of(run, "metrics-val.json")
+    assert alone["judges"] == names[:1]
+    assert "in brackets" not in capsys.readouterr().out
+
+
 def test_validation_split_does_not_overwrite_test_scores(run):
     assert evaluate.main([str(run), "--split", "val", "--count", "10", "--metrics", "cycles"]) == 0
     assert metrics_of(run, "metrics-val.json")["images"] == 10
@@ -116,8 +146,10 @@ def test_validation_split_does_not_overwrite_test_scores(run):
 
 
 def test_only_what_is_wanted_as_often_as_wanted(run, capsys):
-    assert evaluate.main([str(run), "--count", "12", "--metrics", "effectiveness,cycles", "--values", "3"]) == 0
+    words = [str(run), "--count", "12", "--metrics", "effectiveness,cycles", "--values", "3", "--predictor", "none"]
+    assert evaluate.main(words) == 0
     metrics = metrics_of(run)
+    assert "judges" not in metrics
     assert metrics["values"] == 3
     assert {name.split("/")[0] for name in metrics["standard_errors"]} <= {
         "median_abs_error", "mse_x", "mae_z", "composition_l1",
@@ -220,7 +252,10 @@ def test_refusals(run, digits, faces, tmp_path, capsys):
         ("--out", str(tmp_path / "new")): "out",
         ("--accelerator", "abacus"): "accelerator",
         ("--metrics", "cycle"): "metrics",
-        ("--metrics", "cycles,labels"): "metrics",
+        ("--metrics", "cycles,labels", "--predictor", "none"): "metrics",
+        ("--predictor", "none", "--predictor", str(digits["predictor"])): "predictor",
+        ("--predictor", str(digits["predictor"]), "--predictor", str(digits["predictor"])): "predictor",
+        ("--predictor", "faces-residual-0"): "predictor",  # sees images of another shape
         ("--metrics", "truth"): "metrics",
         ("--split", "train"): "split",
         ("--count", "0"): "count",

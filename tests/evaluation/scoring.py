@@ -127,14 +127,14 @@ def judged_digits(kind: Any = Drawing) -> tuple[Subject, Judges]:
     data = Measured(attributes=DIGITS, rows=ROWS)
     subject = subject_of(fitted(kind, data), data)
     predictor = ReadStripes(data.schema)
-    return subject, Judges(classifier=ReadLabel(predictor), predictor=predictor)
+    return subject, Judges(classifier=ReadLabel(predictor), predictors={"stripes": predictor})
 
 
 def judged_faces(kind: Any = Drawing) -> tuple[Subject, Judges]:
     """Images with binary attributes whose truth is known, with a classifier of yes or no and a right predictor."""
     data = Known(attributes=FACES, edges=[("Black_Hair", "Bangs")], rows=ROWS)
     subject = subject_of(fitted(kind, data), data)
-    return subject, Judges(classifier=Stripes([3.1, -1.3, 2.7, 0.13]), predictor=ReadStripes(data.schema))
+    return subject, Judges(classifier=Stripes([3.1, -1.3, 2.7, 0.13]), predictors={"stripes": ReadStripes(data.schema)})
 
 
 def painted_run(folder: Path, kind: Any = Painter) -> Path:

@@ -87,7 +87,7 @@ def test_nothing_is_measured_by_its_name():
         choose(["effectiveness"], subject, Judges())
     assert refusal.value.argument == "metrics"
     assert "predictor" in str(refusal.value)
-    judges = Judges(predictor=ReadStripes(data.schema, data.image_shape))
+    judges = Judges(predictors={"stripes": ReadStripes(data.schema, data.image_shape)})
     assert choose(["effectiveness"], subject, judges) == [EffectivenessPredicted]
     table = table_of([EffectivenessPredicted], subject, judges)
     assert table["predicted/do(height)/height"].max() < 0.05

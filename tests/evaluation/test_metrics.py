@@ -151,7 +151,8 @@ def test_the_effect_is_apart_from_what_the_reconstruction_lost(faces):
 
 def test_cycles_of_known_errors(faces):
     perfect = means([Cycles], subject_of(Mechanism(faces), faces))
-    assert perfect == {"composition_l1/1": 0, "composition_l1/10": 0, "mae_z": 0, "mse_x": 0}
+    names = {"composition_l1/1", "composition_l1/10", "mse_x"}
+    assert perfect == dict.fromkeys({*names, *(f"{name}/network" for name in names), "mae_z"}, 0)
     off = means([Cycles], subject_of(Mechanism(faces, error=0.01), faces))
     assert off["mse_x"] == pytest.approx(1e-4, rel=1e-3)
     assert off["mae_z"] == pytest.approx(0.01, rel=1e-3)
@@ -215,7 +216,7 @@ def test_what_is_asked_is_another_value_of_the_data(faces, digits):
 
 def test_a_predictor_sees_what_was_written_and_what_was_not(digits):
     writer = Writer(digits)
-    judges = Judges(predictor=Reader(writer.scm.schema))
+    judges = Judges(predictors={"reader": Reader(writer.scm.schema)})
     x = writer.decode(digits.images("test").float() / 255, writer.scm.schema.encode(digits.columns("test")))
     good, idle = (
         means([EffectivenessPredicted], subject_of(model, digits, x=x), judges) for model in (writer, Mechanism(digits))
@@ -233,7 +234,9 @@ def test_a_predictor_sees_what_was_written_and_what_was_not(digits):
 
 def test_a_predictor_of_other_attributes_is_refused(digits, faces):
     with pytest.raises(UserError) as refusal:
-        EffectivenessPredicted.missing(subject_of(Mechanism(digits), digits), Judges(predictor=Reader(faces.schema)))
+        EffectivenessPredicted.missing(
+            subject_of(Mechanism(digits), digits), Judges(predictors={"reader": Reader(faces.schema)})
+        )
     assert refusal.value.argument == "predictor"
 
 

@@ -113,7 +113,36 @@ def test_earlier_versions_called_it_a_reader(path):
     assert found_class(path) is Predictor
 
 
+@pytest.mark.parametrize("network", ["residual", "patches"])
+def test_a_judge_learns_from_augmented_images(data, network, tmp_path):
+    """Another network in the same place: it reads what can be read, and comes back from its checkpoint the same."""
+    pl.seed_everything(0, verbose=False)
+    judge = Predictor(SCM, (1, 28, 28), width=0.5, lr=3e-3, lr_decay=True, network=network, augment=0.5)
+    trainer = quiet_trainer(tmp_path, max_epochs=8)
+    trainer.fit(judge, datamodule=data)
+    trainer.save_checkpoint(tmp_path / "last.ckpt")
+    loaded = load_module(tmp_path / "last.ckpt", Predictor).eval()
+    x, held_out = data.images("val") / 255, data.columns("val")
+    read = loaded.read(x)
+    assert all(torch.equal(read[name], column) for name, column in judge.eval().read(x).items())
+    assert (read["third"] == held_out["third"]).float().mean() > 0.9
+    assert (read["corner"] == held_out["corner"]).float().mean() > 0.9
+
+
+def test_checkpoints_of_earlier_versions_have_the_table(trained, tmp_path):
+    predictor, path, _ = trained
+    checkpoint = torch.load(path, weights_only=True)
+    for later in ("network", "augment"):
+        del checkpoint["hyper_parameters"][later]
+    torch.save(checkpoint, tmp_path / "old.ckpt")
+    old = load_module(tmp_path / "old.ckpt", Predictor)
+    assert old.state_dict().keys() == predictor.state_dict().keys()
+    assert (old.hparams["network"], old.augment) == ("table", 0)
+
+
 def test_refusals(trained, data, tmp_path):
+    with pytest.raises(UserError, match="augment is from 0 to 1"):
+        Predictor(SCM, (1, 28, 28), network="residual", augment=1.5)
     with pytest.raises(UserError, match="Predictor, but a ImageMechanismModule is needed"):
         load_trained(trained[1])
     with pytest.raises(UserError, match="not for image_shape=\\[1, 30, 30\\]"):

@@ -195,3 +195,5 @@ def test_a_wheel_carries_them(packaged, tmp_path):
     with zipfile.ZipFile(next(tree.glob("*.whl"))) as wheel:
         for file in packaged.iterdir():
             assert wheel.read(f"cfgen/weights/tiny-digits/{file.name}") == file.read_bytes()
+        judges = {name.split("/")[3] for name in wheel.namelist() if name.startswith("cfgen/weights/judges/")}
+        assert judges == {path.name for path in (ROOT / "cfgen" / "weights" / "judges").iterdir()}

@@ -69,7 +69,8 @@ class Description:
     neither is: what is no merit, or does not depend on the model.  `attribute` is what was intervened on (an attribute; of
     pairs and of single values their text), None of a score of the whole model.  A `baseline` is there to be compared with.
     Without a `cell` the terminal leaves the score to the files.  `width` is how many values an image has: 0 of a score that
-    single images have no part of, which comes from `finish`.
+    single images have no part of, which comes from `finish`.  `judges` are the names of those who give it, of whom each has a
+    value for every image.
     """
 
     unit: str
@@ -79,6 +80,7 @@ class Description:
     baseline: bool = False
     cell: Cell | None = OTHER
     width: int = 1
+    judges: tuple[str, ...] = ()
 
 
 class Metric(ABC):

@@ -1,9 +1,10 @@
-"""Effectiveness as a predictor sees it: does it read the attributes that a counterfactual should have?"""
+"""Effectiveness as judges see it: do they read the attributes that a counterfactual should have?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from cfgen.attributes import Continuous, Schema
@@ -11,41 +12,46 @@ from cfgen.counterfactual import Swept
 from cfgen.errors import UserError
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.base import Cell, Description, Metric, Missing, Values
+from cfgen.evaluation.packaged import known_names
 from cfgen.evaluation.subject import Subject
 from cfgen.metrics.asked import do_name
 
 __all__ = ["EffectivenessPredicted", "common_attributes"]
 
 ACROSS = 6  # attributes that a terminal has room for as columns
-TABLE = "Read by the predictor (continuous: mean absolute error; others: share right)"
+TABLE = "Read by the judges (continuous: mean absolute error; others: share right)"
 
 
 class EffectivenessPredicted(Metric):
-    """For each image, intervention and attribute j that the predictor reads:
+    """For each image, intervention, attribute j and judge that reads j:
 
     `predicted/do(k)/j`: under do(k = the value asked), |read - target| of a continuous j, or 1 where the value read is the
     target and 0 where it is not; the target is the SCM's counterfactual value of j;
-    `predicted/floor/j`: the same of the real image against its own value, the predictor's own error;
+    `predicted/floor/j`: the same of the real image against its own value, the judge's own error;
     `predicted/untouched/j`: of the real image against the value asked of j, what doing nothing scores.
+    The score is the mean over images and judges.
     """
 
     name = "effectiveness"
-    title = "Effectiveness, read by a predictor: mean absolute error, or share right"
+    title = "Effectiveness, read by judges: mean absolute error, or share right"
     unit = "the attribute's units"
     place = 20
 
     def __init__(self, subject: Subject, judges: Judges, values: int = 1) -> None:
         super().__init__(subject, judges, values)
-        assert judges.predictor is not None
-        self.predictor = judges.predictor
-        self.names = common_attributes(self.schema, self.predictor.schema)
+        known = {name: common_attributes(self.schema, judge.schema) for name, judge in judges.predictors.items()}
+        self.readers = {
+            j: tuple(name for name, names in known.items() if j in names)
+            for j in self.schema.names
+            if any(j in names for names in known.values())
+        }
+        self.names = list(self.readers)
 
     @classmethod
     def missing(cls, subject: Subject, judges: Judges) -> Missing | None:
-        if judges.predictor is None:
-            return Missing("predictor", "a predictor")
-        common_attributes(subject.mechanism.scm.schema, judges.predictor.schema)
-        return None
+        for judge in judges.predictors.values():
+            common_attributes(subject.mechanism.scm.schema, judge.schema)
+        return None if judges.predictors else Missing("predictor", "a predictor")
 
     def descriptions(self) -> dict[str, Description]:
         found = {}
@@ -65,7 +71,9 @@ class EffectivenessPredicted(Metric):
             column = "do(itself)" if kind == do_name(j) else kind
             cell = Cell(TABLE, j, column, error=False) if baseline or kind == do_name(j) else None
         unit = self.unit if self.continuous(j) else "share right"
-        return self.describe(unit=unit, direction=direction, attribute=attribute, baseline=baseline, cell=cell)
+        return self.describe(
+            unit=unit, direction=direction, attribute=attribute, baseline=baseline, cell=cell, judges=self.readers[j]
+        )
 
     def continuous(self, j: str) -> bool:
         return isinstance(self.schema[j], Continuous)
@@ -75,26 +83,29 @@ class EffectivenessPredicted(Metric):
 
     def update(self, batch: Swept) -> Values:
         found = {}
-        read = self.predictor.read(batch.x)
+        read = self.read(batch.x)
         for kind, target in (("floor", self.subject.columns), ("untouched", self.asked)):
             for j in self.names:
-                found[f"predicted/{kind}/{j}"] = self.agreement(j, read[j], target[j][batch.rows].to(batch.x.device))
+                found[f"predicted/{kind}/{j}"] = self.agreement(
+                    j, read[j], target[j][batch.rows, None].to(batch.x.device)
+                )
         for do in map(do_name, self.schema.names):
-            read, wanted = self.predictor.read(batch.x_c(do)), self.schema.decode(batch.a_c(do))
-            found |= {f"predicted/{do}/{j}": self.agreement(j, read[j], wanted[j]) for j in self.names}
+            read, wanted = self.read(batch.x_c(do)), self.schema.decode(batch.a_c(do))
+            found |= {f"predicted/{do}/{j}": self.agreement(j, read[j], wanted[j][:, None]) for j in self.names}
         return found
+
+    def read(self, x: Tensor) -> dict[str, Tensor]:
+        """What each judge reads of every attribute: (N, its judges)."""
+        read = {name: judge.read(x) for name, judge in self.judges.predictors.items()}
+        return {j: torch.stack([read[name][j] for name in names], dim=1) for j, names in self.readers.items()}
 
     def agreement(self, j: str, read: Tensor, target: Tensor) -> Tensor:
         return (read - target).abs() if self.continuous(j) else (read.round() == target).float()
 
 
 def common_attributes(schema: Schema, known: Schema) -> list[str]:
-    """Those that both know as the same thing; the ranges of continuous ones may differ."""
-    common = []
-    for name in schema.names:
-        ours, theirs = schema[name], known.attributes.get(name)
-        if ours == theirs or (isinstance(ours, Continuous) and isinstance(theirs, Continuous)):
-            common.append(name)
+    """Those that a model and a judge both know; refuses a judge that knows none."""
+    common = known_names(schema, known)
     if not common:
         raise UserError(
             f"it reads {', '.join(known.names)}, and the model has {', '.join(schema.names)}; nothing is in common. Give a "

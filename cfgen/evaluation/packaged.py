@@ -1,0 +1,101 @@
+"""Judges that come with cfgen: predictors that no mechanism has anything of, each for the data it was trained on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+import yaml
+from safetensors.torch import save
+from torch import Tensor
+
+from cfgen import checkpoints
+from cfgen.attributes import Continuous, Schema
+from cfgen.checkpoints import CARD, WEIGHTS, class_path, found_class, load_module
+from cfgen.contracts import ImageData, ReadsAttributes
+from cfgen.evaluation.subject import Subject
+from cfgen.runs.data import require_finished, run_config, run_data, run_folder
+from cfgen.runs.export import CONFIG, SCORES, recipe, write_text
+from cfgen.runs.folders import write_atomically
+from lightning_modules import Predictor
+
+__all__ = ["fitting_judges", "known_names", "package_judge", "packaged_judge", "packaged_judges", "reading_scores"]
+
+FOLDER = "judges"  # beside the packaged models
+
+
+def packaged_judges() -> list[str]:
+    """The names of the judges that come with cfgen.
+
+    >>> "morphomnist-patches-1" in packaged_judges()
+    True
+    """
+    return sorted(card.parent.name for card in (checkpoints.PACKAGED / FOLDER).glob(f"*/{CARD}"))
+
+
+def packaged_judge(what: str | Path) -> str | Path:
+    """The folder of the packaged judge of that name; what is no such name, or is there as a path, stays as it is."""
+    is_name = not Path(what).exists() and str(what) in packaged_judges()
+    return checkpoints.PACKAGED / FOLDER / what if is_name else what
+
+
+def fitting_judges(subject: Subject) -> list[str]:
+    """The packaged judges that were trained on the subject's kind of data and read all of its attributes."""
+    return [name for name in packaged_judges() if fits(checkpoints.PACKAGED / FOLDER / name, subject)]
+
+
+def fits(folder: Path, subject: Subject) -> bool:
+    card = json.loads((folder / CARD).read_text())["hyper_parameters"]
+    same_data = found_class(run_config(folder)["data"]["class_path"]) is type(subject.data)
+    same_shape = tuple(card["image_shape"]) == tuple(subject.mechanism.image_shape)
+    schema: Schema = subject.mechanism.scm.schema
+    return same_data and same_shape and known_names(schema, Schema(card["scm"]["attributes"])) == list(schema.names)
+
+
+def known_names(schema: Schema, known: Schema) -> list[str]:
+    """The attributes that both know as the same thing; the ranges of continuous ones may differ."""
+    names = []
+    for name in schema.names:
+        ours, theirs = schema[name], known.attributes.get(name)
+        if ours == theirs or (isinstance(ours, Continuous) and isinstance(theirs, Continuous)):
+            names.append(name)
+    return names
+
+
+def package_judge(run: str | Path, folder: str | Path) -> Path:
+    """Writes a predictor's run as a small folder: weights in half precision, how to rebuild it, its recipe, what it can read.
+
+    The scores are those of the judge as it is written, on all validation images.
+    """
+    require_finished(run)
+    judge, folder = load_module(run, Predictor), Path(folder)
+    state = {name: halved(name, value) for name, value in judge.state_dict().items()}
+    card = {"class_path": class_path(judge), "hyper_parameters": dict(judge.hparams)}
+    write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
+    write_text(folder / CARD, json.dumps(card, indent=1))
+    write_text(folder / CONFIG, yaml.safe_dump(recipe(run_folder(run) / CONFIG), sort_keys=False))
+    data = run_data(run)
+    data.prepare_data()
+    data.setup("fit")
+    scores = reading_scores(load_module(folder, Predictor).eval(), data, "val")
+    write_text(folder / SCORES, json.dumps({**scores, "images": len(data.images("val")), "split": "val"}, indent=1))
+    return folder
+
+
+def halved(name: str, value: Tensor) -> Tensor:
+    """Weights in half precision; the ranges of attributes, which are in real units, and counts stay as they are."""
+    return (value.half() if value.is_floating_point() and not name.startswith("schema.") else value).contiguous()
+
+
+@torch.inference_mode()
+def reading_scores(judge: ReadsAttributes, data: ImageData, split: str, count: int | None = None) -> dict[str, float]:
+    """How well a judge reads real images: the mean absolute error of a continuous attribute, the share right of others."""
+    x, columns = data.images(split)[:count], data.columns(split)
+    parts = [judge.read(part.float() / 255) for part in x.split(250)]
+    scores = {}
+    for name in judge.schema.names:
+        read, true = torch.cat([part[name] for part in parts]), columns[name][:count]
+        error = (read - true).abs()
+        scores[name] = (error if isinstance(judge.schema[name], Continuous) else (error < 0.5).float()).mean().item()
+    return scores
