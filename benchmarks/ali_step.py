@@ -81,7 +81,7 @@ def bare_loop(model: CondALI, x: Tensor, a: Tensor) -> Iterator[None]:
     opt_d, opt_eg = optimisers(model)
     batch = 0
     while True:
-        z = model.prior(len(x))
+        z = model.prior(a)
         z_x, x_z = model.E(x, a), model.G(z, a)
         loss = losses.ali_d(*model.scores((x, z_x.detach(), a), (x_z.detach(), z, a)))
         if batch % R1_EVERY == 0:
@@ -99,7 +99,7 @@ def naive_loop(model: CondALI, x: Tensor, a: Tensor) -> Iterator[None]:
     opt_d, opt_eg = optimisers(model)
     batch = 0
     while True:
-        z = model.prior(len(x))
+        z = model.prior(a)
         z_x, x_z = model.E(x, a), model.G(z, a)
         loss = losses.ali_d(model.D(x, z_x.detach(), a), model.D(x_z.detach(), z, a))
         if batch % R1_EVERY == 0:
