@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ def quickstart(words: Sequence[str]) -> None:
     minutes = (time.monotonic() - started) / 60
     print(f"\neverything is in {run.folder}, after {minutes:.1f} minutes. Next:")
     print(f"  cfgen generate {run.folder.parent} --do thickness=4 --do label=7")
+    print(f"and to see the counterfactuals of this run:\n  {how_to_open(run.folder / 'counterfactuals.png')}")
 
 
 def report(folder: Path) -> None:
@@ -83,6 +85,12 @@ def report(folder: Path) -> None:
     table.add_row("real images (floor)", *(f"{errors['floor', name]:.3f}" for name in names), style="dim")
     Console().print(table)
     print("The paper trained on 60,000 digits and measured on 10,000 others; docs/results.md compares like with like.")
+
+
+def how_to_open(path: Path) -> str:
+    """The command that shows a picture on this system."""
+    opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
+    return f"{opener} {shlex.quote(str(path))}"
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -16,6 +16,7 @@ from cfgen.errors import UserError
 from cfgen.networks.hierarchy import GLOBAL, Hierarchy, levels_for
 from cfgen.networks.pixel_noise import NoisyState, abducted, counterfactual, visible
 from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed
+from cfgen.networks.within import within
 from lightning_modules.two_optimisers import TwoOptimisers
 
 __all__ = ["HVAE"]
@@ -158,7 +159,7 @@ class HVAE(TwoOptimisers):
             network.opened.fill_(opened)  # type: ignore[union-attr, operator]
         drawn, z, q = self.net.infer(x, a, self.eps(len(x)))
         a_c = self.intervened(a)
-        x_c = cut(self.net.draw(z, a_c).mean) if self.P is not None or self.C is not None else None
+        x_c = within(self.net.draw(z, a_c).mean, 0, 1) if self.P is not None or self.C is not None else None
         log: dict[str, Tensor] = {}
 
         if "readers" in self.players():
@@ -264,11 +265,6 @@ class HVAE(TwoOptimisers):
         self.averages = nn.ModuleDict()
         for name in ("R", "P", "C"):
             self._modules.pop(name, None)
-
-
-def cut(x: Tensor) -> Tensor:
-    """x within [0, 1], with the gradient of x: a pixel beyond black can still be called back."""
-    return x + (x.clamp(0, 1) - x).detach()
 
 
 def risen(step: float, steps: float) -> float:

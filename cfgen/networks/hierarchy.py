@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cfgen.errors import UserError
+from cfgen.networks.within import within
 
 __all__ = ["GLOBAL", "Drawn", "Gaussian", "Hierarchy", "Level", "levels_for"]
 
@@ -19,6 +20,7 @@ GLOBAL = "global"  # the name of the part of the state that has no place in the 
 STEM = 2  # pixels that the stem folds into channels, each way
 COARSEST = 10  # the largest grid on which the hierarchy may end
 WIDTHS = {64: 24, 32: 32, 16: 64, 8: 96, 4: 128}  # channels from this grid on, at width 1
+MEAN = (-8.0, 8.0)  # of q: its prior is N(0, 1), and a state that runs away would take the readers with it
 LOG_SCALE = (-6.0, 1.0)  # of q: beyond them an exponential overflows before anything is learned
 PIXEL_LOG_SCALE = (-5.0, -1.0)  # of a pixel's noise: from 2 to 90 levels of 255
 START = -3.0  # log scale of q before training: nearly no noise, so reconstructing is learned first
@@ -222,8 +224,8 @@ class Hierarchy(nn.Module):
 
         def infer(part: str, outputs: Tensor) -> None:
             mean, log_scale = outputs.float().chunk(2, dim=1)
-            q[part] = Gaussian(mean, log_scale.clamp(*LOG_SCALE))
-            z[part] = mean if eps is None else q[part].sample(eps[part])
+            q[part] = Gaussian(within(mean, *MEAN), log_scale.clamp(*LOG_SCALE))
+            z[part] = q[part].mean if eps is None else q[part].sample(eps[part])
             if part != GLOBAL:
                 z[part] = self.opened * z[part]
 
