@@ -38,7 +38,7 @@ class HVAE(TwoOptimisers):
         image_shape: (channels, height, width), square, 16 to 256 pixels a side.
         width: multiplies the channels of every level.
         latent_dim: the size of the part of z that has no place in the image.
-        latents: channels of z by grid, such as {4: 16}: 16 on a grid of 4x4 places.  Finer grids keep more of an image and
+        latents: channels of z by grid, such as {4x4: 16}.  Finer grids keep more of an image and
             leave less to the attributes.
         closed: steps before the states on grids begin to take part; until then the attributes learn to act.
         heads: masks of every attribute on every level, which say where it acts.
@@ -64,7 +64,7 @@ class HVAE(TwoOptimisers):
         image_shape: Sequence[int],
         width: float = 1.0,
         latent_dim: int = 128,
-        latents: dict[int, int] | None = None,
+        latents: dict[str, int] | None = None,
         closed: int = 0,
         heads: int = 4,
         deviation: float = 0.05,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cfgen.errors import UserError
+from cfgen.errors import UserError, unknown_name
 from cfgen.networks.within import within
 
 __all__ = ["GLOBAL", "Drawn", "Gaussian", "Hierarchy", "Level", "levels_for"]
@@ -33,6 +33,10 @@ class Level(NamedTuple):
     width: int
     blocks: int
     latents: int
+
+    @property
+    def name(self) -> str:
+        return grid_name(self.grid)
 
 
 class Gaussian(NamedTuple):
@@ -64,12 +68,16 @@ def grids(size: int) -> list[int]:
     return found
 
 
-def levels_for(image_shape: Sequence[int], width: float = 1.0, latents: Mapping[int, int] | None = None) -> list[Level]:
+def grid_name(grid: int) -> str:
+    return f"{grid}x{grid}"
+
+
+def levels_for(image_shape: Sequence[int], width: float = 1.0, latents: Mapping[str, int] | None = None) -> list[Level]:
     """The levels for images of this (channels, height, width), from fine to coarse.
 
-    `latents` are the channels of z by grid; a grid that is not named has none.
+    `latents` are the channels of z by grid, such as {"7x7": 8}; a grid that is not named has none.
     """
-    size, latents = image_shape[-1], {int(grid): int(count) for grid, count in (latents or {}).items()}
+    size, latents = image_shape[-1], latents or {}
     if len(image_shape) != 3 or image_shape[1] != size or not 16 <= size <= 256 or size % 4:
         raise UserError(
             f"the hierarchy is for square images of 16 to 256 pixels, in multiples of 4, not for {list(image_shape)} "
@@ -82,12 +90,10 @@ def levels_for(image_shape: Sequence[int], width: float = 1.0, latents: Mapping[
         raise UserError(
             f"images of {size} pixels cannot be halved down to a grid of {COARSEST} or less; use {near[0]} or {near[1]}"
         )
-    unknown = sorted(set(latents) - set(found))
-    if unknown:
-        raise UserError(
-            f"latents has the grids {unknown}; images of {size} pixels have {', '.join(map(str, found))}", "latents"
-        )
-    return [Level(grid, channels(grid, width), 1 if grid > 8 else 2, latents.get(grid, 0)) for grid in found]
+    for name in latents:
+        if name not in map(grid_name, found):
+            raise UserError(unknown_name("grid", name, map(grid_name, found)), argument="latents")
+    return [Level(grid, channels(grid, width), 1 if grid > 8 else 2, latents.get(grid_name(grid), 0)) for grid in found]
 
 
 def channels(grid: int, width: float) -> int:
@@ -196,7 +202,7 @@ class Hierarchy(nn.Module):
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each part of a state, from coarse to fine."""
         levels = [net.level for net in reversed(self.levels) if net.level.latents]
-        on_grids = {str(level.grid): (level.latents, level.grid, level.grid) for level in levels}
+        on_grids = {level.name: (level.latents, level.grid, level.grid) for level in levels}
         return {GLOBAL: (self.use_global.in_features,), **on_grids}
 
     def infer(
@@ -235,7 +241,7 @@ class Hierarchy(nn.Module):
         for i in reversed(range(len(self.nets))):
             net = self.levels[i]
             if net.level.latents:
-                part = str(net.level.grid)
+                part = net.level.name
                 if seen is not None:
                     infer(part, net.infer(torch.cat([seen[i], h], dim=1)))
                 h = h + net.use(z[part])

@@ -42,7 +42,7 @@ class LinearGaussian(nn.Module):
     q(z_1 | x) q(z_2 | x, z_1) is the true posterior.
     """
 
-    shapes = {"global": (1,), "7": (1, 1, 1)}  # noqa: RUF012  # as a network's
+    shapes = {"global": (1,), "7x7": (1, 1, 1)}  # noqa: RUF012  # as a network's
 
     def __init__(self, sigma: float) -> None:
         super().__init__()
@@ -54,10 +54,10 @@ class LinearGaussian(nn.Module):
         first = posterior(w_1 @ inverse @ w_1, y @ inverse @ w_1)
         z_1 = first.sample(eps["global"])
         second = posterior(w_2 @ w_2 / variance, (y - z_1 * w_1) @ w_2 / variance)
-        z_2 = second.sample(eps["7"].flatten(1))
+        z_2 = second.sample(eps["7x7"].flatten(1))
         mean = (0.5 + z_1 * w_1 + z_2 * w_2).view_as(x)
         drawn = Drawn(mean, torch.full_like(mean, math.log(self.sigma)))
-        return drawn, {"global": z_1, "7": z_2}, {"global": first, "7": second}
+        return drawn, {"global": z_1, "7x7": z_2}, {"global": first, "7x7": second}
 
     def log_evidence(self, x: Tensor) -> Tensor:
         covariance = self.w.T @ self.w + self.sigma**2 * torch.eye(4)
@@ -125,7 +125,7 @@ def test_the_noise_does_not_move_the_mean():
     "options",
     [
         {},
-        {"latents": {7: 2}, "adversary": 0.1, "joint": 0.5},
+        {"latents": {"7x7": 2}, "adversary": 0.1, "joint": 0.5},
         {"independence": 0.0, "counterfactual": 0.0},
         {"ema_decay": 0.0},
     ],
@@ -183,20 +183,20 @@ def test_two_processes_stay_identical(tmp_path, two_processes: Pool):
 
 
 def test_states_on_grids_stay_closed_until_it_is_their_turn(tmp_path):
-    module = model(latents={7: 2}, closed=4)
+    module = model(latents={"7x7": 2}, closed=4)
     data = Noisy()
     quiet_trainer(tmp_path, max_steps=2, limit_val_batches=0).fit(module, datamodule=data)
-    assert not module.eval().abduct(data.x, data.a).z["7"].any()
+    assert not module.eval().abduct(data.x, data.a).z["7x7"].any()
     quiet_trainer(tmp_path, max_epochs=3, limit_val_batches=0).fit(module.train(), datamodule=data)
-    assert module.eval().abduct(data.x, data.a).z["7"].any()
+    assert module.eval().abduct(data.x, data.a).z["7x7"].any()
     assert module.hierarchy.opened == 1
 
 
 def test_sizes_and_latents_that_do_not_fit_are_refused():
     with pytest.raises(UserError, match="use 40 or 48"):
         HVAE(SCM, (1, 44, 44))
-    with pytest.raises(UserError, match=r"latents has the grids \[8\]; images of 28 pixels have 14, 7"):
-        model(latents={8: 4})
+    with pytest.raises(UserError, match="8x8.*14x14, 7x7"):
+        model(latents={"8x8": 4})
     with pytest.raises(UserError, match="square images of 16 to 256"):
         HVAE(SCM, (3, 28, 32))
     with pytest.raises(UserError, match="above 0"):

@@ -20,7 +20,7 @@ SCHEMA = {
 def test_any_size_comes_back_from_its_state(channels, size):
     levels = levels_for((channels, size, size), 0.25)
     coarsest = levels[-1].grid
-    levels = levels_for((channels, size, size), 0.25, {coarsest: 2})
+    levels = levels_for((channels, size, size), 0.25, {f"{coarsest}x{coarsest}": 2})
     network = Hierarchy(channels, 4, levels, latent_dim=6, heads=2, deviation=0.1)
     x, a = torch.rand(3, channels, size, size), torch.rand(3, 4)
     drawn, z, q = network.infer(x, a)
@@ -48,13 +48,14 @@ def test_what_frequencies_say_is_no_leak_and_is_read_as_badly_as_their_entropy()
     torch.testing.assert_close(classes.frequencies[:10], torch.full((10,), 0.1), atol=0.002, rtol=0)
     logits = classes.frequencies.log().expand(900, -1)
     assert classes.leak(logits).abs() < 1e-6
-    entropies = [-(p * p.log()).sum() for p in classes.frequencies.split(classes.sizes)]
+    # the labels are softened: a tenth of each goes to all classes alike
+    entropies = [-((0.9 * p + 0.1 / len(p)) * p.log()).sum() for p in classes.frequencies.split(classes.sizes)]
     torch.testing.assert_close(classes.reading(logits, a), torch.stack(entropies).mean())
     told = torch.cat(
         [10.0 * torch.nn.functional.one_hot(of, n) for of, n in zip(classes.of(a), classes.sizes, strict=True)], 1
     )
     assert classes.leak(told) > 1
-    assert classes.reading(told, a) < 0.01
+    assert classes.reading(0.4 * told, a) < classes.reading(logits, a) / 2
 
 
 def test_disturbing_keeps_the_picture():

@@ -27,6 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "CondALI": {"width": 0.03, "latent_dim": 8},
     "StyleALI": {"width": 0.03, "latent_dim": 8, "mapping_layers": 2},
     "DeepSCM": {"width": 0.05, "latent_dim": 4, "particles": 2, "elbo_particles": 1},
+    "HVAE": {"width": 0.1, "latent_dim": 4},
     "Classifier": {"width": 0.05},
     "Predictor": {"width": 0.05},
     "CyclicEncoder": {},
