@@ -28,6 +28,7 @@ __all__ = [
     "class_path",
     "earlier_runs",
     "found_class",
+    "halved",
     "load_module",
     "located",
     "module_of",
@@ -173,3 +174,16 @@ def imported(class_name: str, kind: type[Module], path: str) -> type[Module]:
     if not (isinstance(found, type) and issubclass(found, kind)):
         raise UserError(f"{path} is a {class_name}, but a {kind.__name__} is needed here")
     return found
+
+
+def halved(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights in half precision, which load into a module as they are.
+
+    The Attribute-SCM and the ranges of attributes, which are in real units, and counts stay as they are.
+    """
+    return {
+        name: (
+            value.half() if value.is_floating_point() and not name.startswith(("schema.", "scm.")) else value
+        ).contiguous()
+        for name, value in state.items()
+    }

@@ -28,6 +28,7 @@ def parser() -> CommandParser:
     add("--limits", metavar="TEXT", help="what the card should warn of, in your words (default: nothing)")
     add("--examples", type=NonNegativeInt, default=16, metavar="N",
         help="how many test images to put in, if the data may be passed on; 0 for none")  # fmt: skip
+    add("--half", action="store_true", help="write weights in half precision: half the size")
     return parser
 
 
@@ -47,6 +48,7 @@ def command(arguments: Sequence[str] | None) -> None:
         name=options.name,
         limits=options.limits or "",
         examples=options.examples,
+        half=options.half,
     )
     print(f"wrote {made.folder} ({made.size / 1e6:.1f} MB, {made.examples or 'no'} example images)")
     if not made.has_scores:

@@ -8,11 +8,10 @@ from pathlib import Path
 import torch
 import yaml
 from safetensors.torch import save
-from torch import Tensor
 
 from cfgen import checkpoints
 from cfgen.attributes import Continuous, Schema
-from cfgen.checkpoints import CARD, WEIGHTS, class_path, found_class, load_module
+from cfgen.checkpoints import CARD, WEIGHTS, class_path, found_class, halved, load_module
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.evaluation.subject import Subject
 from cfgen.runs.data import require_finished, run_config, run_data, run_folder
@@ -70,7 +69,7 @@ def package_judge(run: str | Path, folder: str | Path) -> Path:
     """
     require_finished(run)
     judge, folder = load_module(run, Predictor), Path(folder)
-    state = {name: halved(name, value) for name, value in judge.state_dict().items()}
+    state = halved(judge.state_dict())
     card = {"class_path": class_path(judge), "hyper_parameters": dict(judge.hparams)}
     write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
     write_text(folder / CARD, json.dumps(card, indent=1))
@@ -81,11 +80,6 @@ def package_judge(run: str | Path, folder: str | Path) -> Path:
     scores = reading_scores(load_module(folder, Predictor).eval(), data, "val")
     write_text(folder / SCORES, json.dumps({**scores, "images": len(data.images("val")), "split": "val"}, indent=1))
     return folder
-
-
-def halved(name: str, value: Tensor) -> Tensor:
-    """Weights in half precision; the ranges of attributes, which are in real units, and counts stay as they are."""
-    return (value.half() if value.is_floating_point() and not name.startswith("schema.") else value).contiguous()
 
 
 @torch.inference_mode()

@@ -40,11 +40,12 @@ def export(
     name: str | None = None,
     limits: str = "",
     examples: int = 16,
+    half: bool = False,
 ) -> Exported:
     """Writes a loaded model into a new folder that `cfgen.load` takes; by default one of its run's name, right here.
 
     `name` is the model's on its card, `limits` what the card should warn of, `examples` how many test images to put in, where
-    its data may be passed on.
+    its data may be passed on, `half` whether weights are written in half precision, at half the size.
     """
     if model.source is None:
         raise UserError(
@@ -57,7 +58,7 @@ def export(
     if target.exists():
         raise UserError(f"{target} exists already; choose a new folder", argument="folder")
     shared, about = examples_to_share(model, config, examples)
-    model.save(target)
+    model.save(target, half)
     if config is not None:
         write_text(target / CONFIG, yaml.safe_dump(config, sort_keys=False))
     for file, contents in ((SCORES, scores), (CALIBRATION, calibration)):

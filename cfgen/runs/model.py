@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from cfgen.attributes import Categorical, Columns
-from cfgen.checkpoints import CARD, WEIGHTS, class_path, load_module
+from cfgen.checkpoints import CARD, WEIGHTS, class_path, halved, load_module
 from cfgen.counterfactual import as_unit_float, asked_of, sweep
 from cfgen.errors import UserError
 from cfgen.runs.data import run_folder
@@ -152,14 +152,18 @@ class TrainedModel:
                 out[name] = torch.tensor(names) if all(isinstance(v, int) for v in names) else names
         return out
 
-    def save(self, folder: str | Path) -> Path:
-        """Exports what counterfactuals need: weights as safetensors, how to rebuild them as JSON.  `cfgen.load` takes it."""
+    def save(self, folder: str | Path, half: bool = False) -> Path:
+        """Exports what counterfactuals need: weights as safetensors, how to rebuild them as JSON.  `cfgen.load` takes it.
+
+        With `half`, weights are written in half precision: half the size, and images that differ by less than a grey level.
+        """
         folder = Path(folder)
         if (folder / CARD).exists():
             raise UserError(f"{folder} holds an exported model already; choose another folder", argument="folder")
         module = copy.deepcopy(self.module)
         module.keep_inference_only()
-        state = {name: value.contiguous() for name, value in module.state_dict().items()}
+        whole = {name: value.contiguous() for name, value in module.state_dict().items()}
+        state = halved(whole) if half else whole
         card = {"class_path": class_path(self.module), "hyper_parameters": dict(self.module.hparams)}
         write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
         write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))

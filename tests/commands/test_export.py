@@ -58,6 +58,18 @@ def test_an_export_is_the_same_model_without_what_only_training_needs(run, tmp_p
     assert str(tmp_path) not in card
 
 
+def test_half_precision_takes_half_the_size_and_draws_the_same(run, tmp_path):
+    assert export.main([str(run), "whole"]) == 0
+    assert export.main([str(run), "small", "--half"]) == 0
+    whole, small = ((tmp_path / name / WEIGHTS).stat().st_size for name in ("whole", "small"))
+    assert 0.4 < small / whole < 0.6
+    one, other = cfgen.load("whole"), cfgen.load("small")
+    x, a = one.examples()
+    images = [model.counterfactual(x, a, {"thickness": 3.0}) for model in (one, other)]
+    assert (images[0].images - images[1].images).abs().max() < 1 / 255
+    assert torch.equal(images[0].attributes["intensity"], images[1].attributes["intensity"])  # the SCM stays exact
+
+
 def test_an_export_is_exported_again_and_generates(run, tmp_path, digits_cache, monkeypatch, capsys):
     assert export.main([str(run), "given"]) == 0
     assert "no scores" in capsys.readouterr().out
