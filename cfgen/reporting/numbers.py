@@ -6,6 +6,8 @@ import math
 
 __all__ = ["count_of", "share", "short", "signed"]
 
+SMALL = 1e-6  # below it, rounding
+
 
 def share(value: float) -> str:
     """A share in per cent.
@@ -26,13 +28,15 @@ def signed(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """Four digits, without an exponent.
+    """Four digits, without an exponent; of what is nothing but rounding, that it is small.
 
-    >>> short(0.00123456), short(48.654), short(12345.6), short(0.0)
-    ('0.001235', '48.65', '12346', '0')
+    >>> short(0.00123456), short(48.654), short(12345.6), short(0.0), short(8.9e-9)
+    ('0.001235', '48.65', '12346', '0', '< 0.000001')
     """
     if not math.isfinite(value) or value == 0:
         return f"{value:.0f}"
+    if 0 < value < SMALL:
+        return f"< {SMALL:.6f}"
     return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
 
 
