@@ -13,7 +13,7 @@ from cfgen.__main__ import main
 SAID = {
     "generat x": "unknown command 'generat'. Did you mean 'generate'? Valid: audit, calibrate, data, evaluate, export, fit, generate, quickstart",
     "generate": "MODEL, --do are missing; `cfgen generate --help` explains the options",
-    "generate nope --do label=1": "there is no run, checkpoint or exported model at nope (runs here: none), and unknown packaged model 'nope'. Valid: faces-csali, faces-modulated, morphomnist-csali",
+    "generate nope --do label=1": "there is no run, checkpoint or exported model at nope (runs here: none), and unknown packaged model 'nope'. Valid: faces-csali, faces-hvae, faces-modulated, morphomnist-csali",
     "generate morphomnist-csali --doo label=1": "there is no option --doo. Did you mean --do? Valid: --do, --given, --help, --images, --index, --out, --seed",
     "generate morphomnist-csali --do thicknes=3": "--do: unknown attribute 'thicknes'. Did you mean 'thickness'? Valid: intensity, label, slant, thickness",
     "generate morphomnist-csali --do thickness=99": "--do: do(thickness=99) is out of range. Valid: 0.876 to 6.256",
