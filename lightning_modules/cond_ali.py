@@ -54,6 +54,7 @@ class CondALI(TwoOptimisers):
         modulated: as configs of earlier versions named the networks; leave it out.
     """
 
+    training_only: ClassVar[tuple[str, ...]] = ("D", "P")
     generators: ClassVar[Mapping[str, Callable[..., nn.Module]]] = GENERATORS
 
     def __init__(
@@ -190,10 +191,8 @@ class CondALI(TwoOptimisers):
         return self.D(*real).to(self.dtype), torch.cat([self.D(*fake).to(self.dtype) for fake in fakes])
 
     def penalty(self, x: Tensor, z_x: Tensor, a: Tensor) -> Tensor:
-        """R1 at the real triples, in full precision: its squared gradients leave half precision's range."""
-        with torch.autocast(x.device.type, enabled=False):
-            x, z_x = (tensor.detach().to(self.dtype).requires_grad_() for tensor in (x, z_x))
-            return losses.r1(self.D(x, z_x, a.to(self.dtype)), (x, z_x))
+        """R1 at the real triples."""
+        return self.r1_penalty(self.D, (x, z_x), a)
 
     def validation_step(self, batch: Batch, _: int) -> None:
         errors = {f"val/{name}": value for name, value in self.cycle_errors(batch.x, batch.a).items()}
@@ -205,14 +204,6 @@ class CondALI(TwoOptimisers):
         state = self.prior(a)
         z_r = self.latent(self.abduct(self.decode(state, a), a))
         return {"mse_x": nn.functional.mse_loss(x_r, x), "mae_z": nn.functional.l1_loss(z_r, self.latent(state))}
-
-    def keep_inference_only(self) -> None:
-        """Forgets what only the game needs: D, the predictor, and E and G themselves where their averages are evaluated."""
-        for name, average in self.averages.items():
-            setattr(self, name, average.module)
-        self.averages = nn.ModuleDict()
-        for name in ("D", "P"):
-            self._modules.pop(name, None)
 
 
 def detached(triple: Triple) -> Triple:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cfgen import losses
+from cfgen.attributes import Binary
 from cfgen.batch import Batch
 from cfgen.contracts import Noise
 from cfgen.errors import UserError
@@ -57,6 +58,8 @@ class HVAE(TwoOptimisers):
         lr_decay: lower the learning rate to 0 along a cosine until training ends.
         ema_decay: evaluate a moving average of the network with this decay.
     """
+
+    training_only: ClassVar[tuple[str, ...]] = ("R", "P", "C")
 
     def __init__(
         self,
@@ -112,8 +115,12 @@ class HVAE(TwoOptimisers):
             a = self.scm.schema.encode(self._data.train_columns)
             if self.classes is not None:
                 self.classes.fit(a)
-            for network in (self.net, *(average.module for average in self.averages.values())):
-                network.centre.copy_(a.mean(dim=0))  # type: ignore[union-attr, operator]
+            for network in self.copies():
+                network.centre.copy_(a.mean(dim=0))
+
+    def copies(self) -> list[Any]:
+        """The network and, where one is kept, its moving average."""
+        return [self.net, *(average.module for average in self.averages.values())]
 
     @property
     def hierarchy(self) -> Hierarchy:
@@ -155,8 +162,8 @@ class HVAE(TwoOptimisers):
         x, a = batch.x, batch.a
         ramp = risen(self.global_step + 1, self.warmup)
         opened = risen(self.global_step - self.closed, self.closed / 4) if self.net.shapes.keys() > {GLOBAL} else 1.0
-        for network in (self.net, *(average.module for average in self.averages.values())):
-            network.opened.fill_(opened)  # type: ignore[union-attr, operator]
+        for network in self.copies():
+            network.opened.fill_(opened)
         drawn, z, q = self.net.infer(x, a, self.eps(len(x)))
         a_c = self.intervened(a)
         x_c = within(self.net.draw(z, a_c).mean, 0, 1) if self.P is not None or self.C is not None else None
@@ -217,7 +224,7 @@ class HVAE(TwoOptimisers):
             log["loss_d"] = losses.ali_d(real, fake)
             loss = loss + log["loss_d"]
             if self.r1_gamma and batch_idx % R1_EVERY == 0:
-                loss = loss + R1_EVERY * self.r1_gamma * self.penalty(x, a)
+                loss = loss + R1_EVERY * self.r1_gamma * self.r1_penalty(self.C, (x,), a)
         return loss
 
     def read_error(self, x: Tensor, a: Tensor) -> Tensor:
@@ -227,29 +234,20 @@ class HVAE(TwoOptimisers):
         seen = disturbed(x, soften=not schema.continuous)
         return losses.attributes(self.P(seen).to(self.dtype), a, schema) / len(schema.names)
 
-    def penalty(self, x: Tensor, a: Tensor) -> Tensor:
-        """R1 of the critic at real images, in full precision: its squared gradients leave half precision's range."""
-        assert self.C is not None
-        with torch.autocast(x.device.type, enabled=False):
-            x = x.detach().to(self.dtype).requires_grad_()
-            return losses.r1(self.C(x, a.to(self.dtype)), (x,))
-
     def intervened(self, a: Tensor) -> Tensor:
-        """Attributes to ask for: one of each image's, or a share `joint` of the time all, are another image's."""
-        columns = list(self.scm.schema.slices.values())
-        chosen = torch.randint(len(columns), (len(a),), device=a.device)
+        """Attributes to ask for: one of each image's, or a share `joint` of the time all, take another value.
+
+        That is the other one of a binary attribute, else another image's.
+        """
+        schema = self.scm.schema
+        chosen = torch.randint(len(schema.names), (len(a),), device=a.device)
         everything = torch.rand(len(a), device=a.device) < self.joint
         parts = []
-        for k, part in enumerate(columns):
-            other = self.other_values(a[:, part])
-            parts.append(torch.where(((chosen == k) | everything)[:, None], other, a[:, part]))
+        for k, (name, kind) in enumerate(schema.attributes.items()):
+            own = a[:, schema.slices[name]]
+            other = 1 - own if isinstance(kind, Binary) else own[torch.randperm(len(a), device=a.device)]
+            parts.append(torch.where(((chosen == k) | everything)[:, None], other, own))
         return torch.cat(parts, dim=1)
-
-    def other_values(self, column: Tensor) -> Tensor:
-        """Values to ask for in place of a column's own: the other one of two, else those of the other images."""
-        if column.shape[1] == 1 and bool(((column == 0) | (column == 1)).all()):
-            return 1 - column
-        return column[torch.randperm(len(column), device=column.device)]
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """`val/elbo` in nats a pixel and channel; `val/mse_x` between x and mu(z, a), without the noise of the pixels."""
@@ -257,14 +255,6 @@ class HVAE(TwoOptimisers):
         mean = visible(self.hierarchy.infer(x, a)[0]).mean
         values = {"val/elbo": self.elbo(x, a).mean() / x[0].numel(), "val/mse_x": F.mse_loss(mean, x)}
         self.log_dict(values, batch_size=len(x), sync_dist=True)
-
-    def keep_inference_only(self) -> None:
-        """Forgets the readers, and the network itself where its average is evaluated."""
-        if "net" in self.averages:
-            self.net = self.averages["net"].module  # type: ignore[assignment]
-        self.averages = nn.ModuleDict()
-        for name in ("R", "P", "C"):
-            self._modules.pop(name, None)
 
 
 def risen(step: float, steps: float) -> float:

@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from cfgen import losses
 from cfgen.errors import UserError
 from cfgen.networks import moving_average
 from lightning_modules.decay import cosine_schedule
@@ -30,6 +31,8 @@ class TwoOptimisers(ImageMechanismModule):
     Under DDP each `step` reduces the gradients of the player in turn; the other's are unused there, which the strategy
     has to be told: `ddp_find_unused_parameters_true`.  The replicas then take the same steps and stay identical.
     """
+
+    training_only: ClassVar[tuple[str, ...]] = ()  # networks that an export leaves out
 
     def __init__(
         self,
@@ -99,6 +102,21 @@ class TwoOptimisers(ImageMechanismModule):
             for name, value in state_dict.items()
         }
         return super().load_state_dict(renamed, *arguments, **options)
+
+    def keep_inference_only(self) -> None:
+        """Forgets what only the game needs, and the networks themselves where their averages are evaluated."""
+        for name, average in self.averages.items():
+            setattr(self, name, average.module)
+        self.averages = nn.ModuleDict()
+        for name in self.training_only:
+            self._modules.pop(name, None)
+
+    def r1_penalty(self, critic: nn.Module, inputs: Sequence[Tensor], a: Tensor) -> Tensor:
+        """R1 of a critic at real inputs with attributes a, in full precision: its squared gradients leave half precision's
+        range."""
+        with torch.autocast(a.device.type, enabled=False):
+            inputs = [tensor.detach().to(self.dtype).requires_grad_() for tensor in inputs]
+            return losses.r1(critic(*inputs, a.to(self.dtype)), inputs)
 
     def averaged(self, name: str) -> nn.Module:
         """The network to use: itself in training, its moving average (where one is kept) in evaluation."""

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import torch
 import yaml
-from safetensors.torch import save
 
 from cfgen import checkpoints
 from cfgen.attributes import Continuous, Schema
-from cfgen.checkpoints import CARD, WEIGHTS, class_path, found_class, halved, load_module
+from cfgen.checkpoints import CARD, found_class, load_module
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.evaluation.subject import Subject
 from cfgen.runs.data import require_finished, run_config, run_data, run_folder
 from cfgen.runs.export import CONFIG, SCORES, recipe, write_text
-from cfgen.runs.folders import write_atomically
+from cfgen.runs.model import write_module
 from lightning_modules import Predictor
 
 __all__ = ["fitting_judges", "known_names", "package_judge", "packaged_judge", "packaged_judges", "reading_scores"]
@@ -69,10 +68,7 @@ def package_judge(run: str | Path, folder: str | Path) -> Path:
     """
     require_finished(run)
     judge, folder = load_module(run, Predictor), Path(folder)
-    state = halved(judge.state_dict())
-    card = {"class_path": class_path(judge), "hyper_parameters": dict(judge.hparams)}
-    write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
-    write_text(folder / CARD, json.dumps(card, indent=1))
+    write_module(judge, folder, half=True)
     write_text(folder / CONFIG, yaml.safe_dump(recipe(run_folder(run) / CONFIG), sort_keys=False))
     data = run_data(run)
     data.prepare_data()

@@ -56,9 +56,8 @@ def drawn(title: str, rows: Rows, baselines: set[str]) -> Table:
     found.add_column("", no_wrap=True)
     columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
     for column in columns:
-        found.add_column(
-            column, justify="right"
-        )  # the range of judges wraps below the value where there is little room
+        # the range of judges wraps below the value where there is little room
+        found.add_column(column, justify="right")
     for name, cells in rows.items():
         found.add_row(name, *(cells.get(column, "") for column in columns), style="dim" if name in baselines else "")
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -27,7 +28,7 @@ from lightning_modules import ImageMechanismModule
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Counterfactuals", "TrainedModel", "load_mechanism", "load_trained", "save_image"]
+__all__ = ["Counterfactuals", "TrainedModel", "load_mechanism", "load_trained", "save_image", "write_module"]
 
 
 @dataclass(frozen=True)
@@ -162,12 +163,17 @@ class TrainedModel:
             raise UserError(f"{folder} holds an exported model already; choose another folder", argument="folder")
         module = copy.deepcopy(self.module)
         module.keep_inference_only()
-        whole = {name: value.contiguous() for name, value in module.state_dict().items()}
-        state = halved(whole) if half else whole
-        card = {"class_path": class_path(self.module), "hyper_parameters": dict(self.module.hparams)}
-        write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
-        write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))
+        write_module(module, folder, half)
         return folder
+
+
+def write_module(module: pl.LightningModule, folder: Path, half: bool) -> None:
+    """A module's weights as safetensors, and as JSON how to rebuild it: what `load_module` takes."""
+    whole = module.state_dict()
+    state = halved(whole) if half else {name: value.contiguous() for name, value in whole.items()}
+    card = {"class_path": class_path(module), "hyper_parameters": dict(module.hparams)}
+    write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
+    write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))
 
 
 def load_mechanism(what: str | Path, device: str | torch.device = "cpu") -> ImageMechanismModule:
