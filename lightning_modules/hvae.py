@@ -48,11 +48,13 @@ class HVAE(TwoOptimisers):
         kl: weight of KL(q | N(0, 1)) in the ELBO; 1 is the ELBO.
         independence: weight of keeping z from saying anything about a.
         counterfactual: weight of the error in reading a_c from x_c = mu(z, a_c).
-        adversary: weight of a critic that tells (x_c, a_c) from (x, a).
+        adversary: weight of a critic that tells (x_c, a_c) from (x, a), of images asked for all attributes of another image:
+            if z says nothing about a, the two are alike; single interventions make pairs that no data has.
         r1_gamma: weight of the R1 penalty on that critic.
         warmup: steps over which those terms reach their weights; images have to be reconstructed first.
-        joint: share of the training counterfactuals that change all attributes; the others change one.
+        joint: share of the training counterfactuals that take all attributes of another image; the others change one.
         threshold: how many sigma the intervention has to move a pixel, so that it moves; 0 moves all.
+        fade: how many sigma the intervention moves a pixel where its noise has all but faded; 0 keeps the noise everywhere.
         lr: Adam's learning rate.
         betas: Adam's decay rates.
         lr_decay: lower the learning rate to 0 along a cosine until training ends.
@@ -80,6 +82,7 @@ class HVAE(TwoOptimisers):
         warmup: int = 400,
         joint: float = 0.0,
         threshold: float = 0.0,
+        fade: float = 0.0,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.99),
         lr_decay: bool = True,
@@ -90,17 +93,22 @@ class HVAE(TwoOptimisers):
         for name, value in (("deviation", deviation), ("width", width), ("latent_dim", latent_dim), ("heads", heads)):
             if value <= 0:
                 raise UserError(f"expected a number above 0, not {value}", argument=name)
+        if not 0 <= joint <= 1:
+            raise UserError(f"expected a share from 0 to 1, not {joint}", argument="joint")
+        if adversary and not joint:
+            raise UserError("the critic sees counterfactuals of all attributes; set a share of them above 0", "joint")
         self.closed, self.deviation, self.reconstruction_l1 = closed, deviation, reconstruction_l1
         self.kl, self.independence = kl, independence
         self.counterfactual, self.adversary, self.r1_gamma = counterfactual, adversary, r1_gamma
-        self.warmup, self.joint, self.threshold = warmup, joint, threshold
+        self.warmup, self.joint = warmup, joint
+        self.threshold, self.fade = threshold, fade
         self.clip = 1.0  # without normalisation in the network, single batches could throw it off
         channels, size, a_size = self.image_shape[0], self.image_shape[1], self.scm.schema.size
         levels = levels_for(image_shape, width, latents)
         self.net = Hierarchy(channels, a_size, levels, latent_dim, heads, deviation)
         self.classes = AttributeClasses(self.scm.schema) if independence else None
         self.R = StateReader(self.net.shapes, sum(self.classes.sizes)) if self.classes is not None else None
-        self.P = ImageReader(channels, size, a_size) if counterfactual else None
+        self.P = ImageReader(channels, size, self.scm.schema) if counterfactual else None
         self.C = ImageCritic(channels, size, a_size) if adversary else None
         self.to(memory_format=torch.channels_last)
         self.keep_average("net")
@@ -113,8 +121,9 @@ class HVAE(TwoOptimisers):
         super().setup(stage)
         if stage == "fit" and self._data is not None:  # of a resumed run, the checkpoint brings the same again
             a = self.scm.schema.encode(self._data.train_columns)
-            if self.classes is not None:
-                self.classes.fit(a)
+            for reader in (self.classes, self.P):
+                if reader is not None:
+                    reader.fit(a)
             for network in self.copies():
                 network.centre.copy_(a.mean(dim=0))
 
@@ -134,7 +143,7 @@ class HVAE(TwoOptimisers):
         return abducted(x, z, drawn)
 
     def decode(self, z: NoisyState, a: Tensor) -> Tensor:
-        return counterfactual(z, self.hierarchy.draw(z.z, a), self.threshold)
+        return counterfactual(z, self.hierarchy.draw(z.z, a), self.threshold, self.fade)
 
     def own_reconstruction(self, z: NoisyState, a: Tensor) -> Tensor:
         """mu(z, a), without the noise of the pixels."""
@@ -165,13 +174,13 @@ class HVAE(TwoOptimisers):
         for network in self.copies():
             network.opened.fill_(opened)
         drawn, z, q = self.net.infer(x, a, self.eps(len(x)))
-        a_c = self.intervened(a)
+        a_c, whole = self.intervened(a)
         x_c = within(self.net.draw(z, a_c).mean, 0, 1) if self.P is not None or self.C is not None else None
         log: dict[str, Tensor] = {}
 
         if "readers" in self.players():
             with self.updating("readers") as step:
-                step(self.readers_loss(x, a, visible(drawn).mean.detach(), x_c, a_c, z, batch_idx, log))
+                step(self.readers_loss(x, a, visible(drawn).mean.detach(), x_c, a_c, whole, z, batch_idx, log))
 
         with self.updating("net") as step:
             error = losses.beyond(x, drawn.mean)
@@ -190,7 +199,7 @@ class HVAE(TwoOptimisers):
                 log["loss_c"] = self.read_error(x_c, a_c)
                 loss = loss + ramp * self.counterfactual * log["loss_c"]
             if self.C is not None and x_c is not None:
-                log["loss_adversary"] = F.softplus(-self.C(x_c, a_c).to(self.dtype)).mean()
+                log["loss_adversary"] = F.softplus(-self.C(x_c[whole], a_c[whole]).to(self.dtype)).mean()
                 loss = loss + ramp * self.adversary * log["loss_adversary"]
             step(loss)
 
@@ -204,6 +213,7 @@ class HVAE(TwoOptimisers):
         x_r: Tensor,
         x_c: Tensor | None,
         a_c: Tensor,
+        whole: Tensor,
         z: Mapping[str, Tensor],
         batch_idx: int,
         log: dict[str, Tensor],
@@ -220,7 +230,8 @@ class HVAE(TwoOptimisers):
             log["loss_p"] = self.read_error(seen, true)
             loss = loss + log["loss_p"]
         if self.C is not None and x_c is not None:
-            real, fake = (self.C(*pair).to(self.dtype) for pair in ((x, a), (x_c.detach(), a_c)))
+            pairs = ((x[whole], a[whole]), (x_c[whole].detach(), a_c[whole]))
+            real, fake = (self.C(*pair).to(self.dtype) for pair in pairs)
             log["loss_d"] = losses.ali_d(real, fake)
             loss = loss + log["loss_d"]
             if self.r1_gamma and batch_idx % R1_EVERY == 0:
@@ -228,26 +239,29 @@ class HVAE(TwoOptimisers):
         return loss
 
     def read_error(self, x: Tensor, a: Tensor) -> Tensor:
-        """How far P's reading of images is from the attributes, a mean over the attributes."""
+        """How far P's reading of disturbed images is from the attributes."""
         assert self.P is not None
         schema = self.scm.schema
-        seen = disturbed(x, soften=not schema.continuous)
-        return losses.attributes(self.P(seen).to(self.dtype), a, schema) / len(schema.names)
+        return self.P.error(disturbed(x, soften=not schema.continuous), a, schema)
 
-    def intervened(self, a: Tensor) -> Tensor:
-        """Attributes to ask for: one of each image's, or a share `joint` of the time all, take another value.
+    def intervened(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """Attributes to ask for, and which images, (N,), are asked for all attributes of another image.
 
-        That is the other one of a binary attribute, else another image's.
+        Those are a share `joint` of the batch, in random places.  For the others one attribute takes another value: the other
+        one of a binary attribute, else another image's.
         """
         schema = self.scm.schema
+        count = max(1, round(self.joint * len(a))) if self.joint else 0  # at least one: a critic of nothing is NaN
+        whole = torch.randperm(len(a), device=a.device)[:count].sort().values
         chosen = torch.randint(len(schema.names), (len(a),), device=a.device)
-        everything = torch.rand(len(a), device=a.device) < self.joint
+        others = a[torch.randperm(len(a), device=a.device)]
         parts = []
         for k, (name, kind) in enumerate(schema.attributes.items()):
-            own = a[:, schema.slices[name]]
-            other = 1 - own if isinstance(kind, Binary) else own[torch.randperm(len(a), device=a.device)]
-            parts.append(torch.where(((chosen == k) | everything)[:, None], other, own))
-        return torch.cat(parts, dim=1)
+            own, other = a[:, schema.slices[name]], others[:, schema.slices[name]]
+            parts.append(torch.where((chosen == k)[:, None], 1 - own if isinstance(kind, Binary) else other, own))
+        a_c = torch.cat(parts, dim=1)
+        a_c[whole] = others[whole]
+        return a_c, whole
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """`val/elbo` in nats a pixel and channel; `val/mse_x` between x and mu(z, a), without the noise of the pixels."""

@@ -40,7 +40,9 @@ BUILD: dict[str, Build] = {
     "CyclicEncoder of StyleALI": cyclic(lambda scm: StyleALI(scm, SHAPE, **TINY, mapping_layers=2)),
     "DeepSCM": lambda scm: DeepSCM(scm, SHAPE, **TINY, particles=3),
     "HVAE": lambda scm: HVAE(scm, SHAPE, **HIERARCHY),
-    "HVAE, states on grids": lambda scm: HVAE(scm, SHAPE, **HIERARCHY, latents={"14x14": 2, "7x7": 4}, threshold=1.0),
+    "HVAE, states on grids": lambda scm: HVAE(
+        scm, SHAPE, **HIERARCHY, latents={"14x14": 2, "7x7": 4}, threshold=1.0, fade=2.0
+    ),
     "ResidualKept": lambda scm: ResidualKept(CondALI(scm, SHAPE, **TINY)),
     "ResidualKept of one that draws": lambda scm: ResidualKept(Drawing(scm)),
     "exact": Painter,

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from cfgen.networks.hierarchy import Drawn
 
-__all__ = ["NoisyState", "abducted", "counterfactual", "moves", "visible"]
+__all__ = ["NoisyState", "abducted", "counterfactual", "moves", "stays", "visible"]
 
 NEAR = 5  # pixels a side over which a change is averaged before it is believed or not
 
@@ -35,15 +35,25 @@ def abducted(x: Tensor, z: dict[str, Tensor], drawn: Drawn) -> NoisyState:
     return NoisyState(z, (x - drawn.mean) / drawn.log_scale.exp(), *drawn)
 
 
-def counterfactual(state: NoisyState, drawn: Drawn, threshold: float) -> Tensor:
+def counterfactual(state: NoisyState, drawn: Drawn, threshold: float, fade: float) -> Tensor:
     """The images of a state with other means and scales, those of its z under other attributes; in [0, 1].
 
     u stays, at the smaller of both scales: what an image does not show cannot be had by making its noise larger.
     """
     drawn = visible(drawn)
     x = state.mean + state.log_scale.exp() * state.u  # the image itself
-    x_c = drawn.mean + torch.minimum(drawn.log_scale, state.log_scale).exp() * state.u
+    noise = torch.minimum(drawn.log_scale, state.log_scale).exp() * state.u
+    x_c = drawn.mean + (noise * stays(state, drawn, fade) if fade else noise)
     return (torch.lerp(x, x_c, moves(state, drawn, threshold)) if threshold else x_c).clamp(0, 1)
+
+
+def stays(state: NoisyState, drawn: Drawn, fade: float) -> Tensor:
+    """How much of each pixel's noise stays, 0 to 1: the less, the more scales the mean moves around it, 1/e at `fade`.
+
+    Where the mean goes elsewhere, what it had missed belonged to something that is no longer there.
+    """
+    change = around((drawn.mean - state.mean).abs())
+    return (-(change / (fade * around(state.log_scale.exp()))).square()).exp()
 
 
 def moves(state: NoisyState, drawn: Drawn, threshold: float) -> Tensor:

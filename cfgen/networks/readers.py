@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cfgen import losses
 from cfgen.attributes import Binary, Continuous, Schema
 from cfgen.networks.hierarchy import GLOBAL, STEM, Residual
 from cfgen.networks.layers import initialise_he
@@ -26,7 +27,7 @@ class Trunk(nn.Sequential):
     """Features of images of any size, without normalisation: it learns from real images and judges generated ones."""
 
     def __init__(self, channels: int, size: int, features: int) -> None:
-        grid, wide = size // STEM, 32 if size >= 48 else 64
+        grid, wide = size // STEM, 32
         rows: list[nn.Module] = [nn.PixelUnshuffle(STEM), nn.Conv2d(channels * STEM**2, wide, 3, padding=1), act()]
         while grid > 8 and wide < 128:
             rows += [nn.Conv2d(wide, 2 * wide, 4, stride=2, padding=1), act()]
@@ -41,14 +42,37 @@ class Trunk(nn.Sequential):
 
 
 class ImageReader(nn.Module):
-    """Reads the attributes from an image: one output for each entry of a, as `AttributePredictor` has them."""
+    """Reads the attributes from an image: one output for each entry of a, as `AttributePredictor` has them.
 
-    def __init__(self, channels: int, size: int, a_size: int) -> None:
+    It reads continuous attributes in standard deviations, which `fit` finds: a range may be long and hardly used, and an error
+    that is small beside it is not small for the images there are.
+    """
+
+    centre: Tensor
+    spread: Tensor
+
+    def __init__(self, channels: int, size: int, schema: Schema) -> None:
         super().__init__()
-        self.trunk, self.out = Trunk(channels, size, 128), nn.Linear(128, a_size)
+        self.trunk, self.out = Trunk(channels, size, 128), nn.Linear(128, schema.size)
+        self.continuous = [schema.slices[name].start for name in schema.continuous]
+        self.register_buffer("centre", torch.zeros(schema.size))
+        self.register_buffer("spread", torch.ones(schema.size))
+
+    @torch.no_grad()
+    def fit(self, a: Tensor) -> None:
+        """From the attributes of the training images."""
+        if not self.continuous:
+            return
+        self.centre[self.continuous] = a[:, self.continuous].mean(dim=0)
+        self.spread[self.continuous] = a[:, self.continuous].std(dim=0).clamp(min=1e-3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.out(self.trunk(x))
+        return self.centre + self.spread * self.out(self.trunk(x))
+
+    def error(self, x: Tensor, a: Tensor, schema: Schema) -> Tensor:
+        """How far the reading of images is from their attributes, a mean over the attributes."""
+        read = self(x).to(a.dtype)
+        return losses.attributes(read / self.spread, a / self.spread, schema) / len(schema.names)
 
 
 class ImageCritic(nn.Module):

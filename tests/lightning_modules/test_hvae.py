@@ -15,7 +15,7 @@ from torch.distributions import MultivariateNormal
 from callbacks import EpochSeed
 from cfgen.errors import UserError
 from cfgen.networks.hierarchy import Drawn, Gaussian
-from cfgen.networks.pixel_noise import moves, visible
+from cfgen.networks.pixel_noise import moves, stays, visible
 from lightning_modules import HVAE
 from tests.fakes import DIGITS, Noisy, SameOnEveryRank
 from tests.processes import Pool
@@ -114,6 +114,18 @@ def test_a_threshold_keeps_pixels_that_hardly_move():
     torch.testing.assert_close(module.decode(state, a.flip(0)), x, atol=1e-1, rtol=0)
 
 
+def test_noise_fades_where_the_mean_moves():
+    """All of it stays where nothing moves, 1/e where the mean moves by `fade` sigma, none where it moves by many."""
+    module, (x, a) = model(fade=1.5).eval(), batch()
+    state = module.abduct(x, a)
+    for times, expected in ((0.0, 1.0), (1.5, math.exp(-1)), (20.0, 0.0)):
+        share = stays(state, Drawn(state.mean + times * state.log_scale.exp(), state.log_scale), module.fade)
+        torch.testing.assert_close(share, torch.full_like(share, expected), atol=1e-4, rtol=0)
+    torch.testing.assert_close(module.decode(state, a), x, atol=1e-4, rtol=0)
+    module.fade = 1e-6  # the mean alone, wherever it moves
+    torch.testing.assert_close(module.decode(state, a.flip(0))[0], module.own_reconstruction(state, a.flip(0))[0])
+
+
 def test_the_noise_does_not_move_the_mean():
     module, (x, a) = model(independence=0.0, counterfactual=0.0), batch()
     drawn, _, _ = module.net.infer(x, a)
@@ -153,15 +165,26 @@ def test_attributes_are_centred_and_counted_on_the_training_split(tmp_path):
     torch.testing.assert_close(module.classes.frequencies[-3:], a[:, 1:].mean(dim=0))
 
 
-def test_interventions_change_one_attribute_or_all():
+def test_interventions_change_one_attribute_or_take_those_of_another_image():
     module, a = model(), batch(600)[1]
-    a_c = module.intervened(a)
+    a_c, whole = module.intervened(a)
+    assert not len(whole)
     changed = torch.stack([(a != a_c)[:, part].any(dim=1) for part in module.scm.schema.slices.values()])
     assert (changed.sum(dim=0) <= 1).all()
     assert changed.any(dim=1).all()
     assert torch.equal(a_c[:, 1:].sum(dim=1), torch.ones(600))
-    module.joint = 1.0
-    assert (module.intervened(a) != a).any(dim=1).float().mean() > 0.9
+    module.joint = 0.25
+    a_c, whole = module.intervened(a)
+    assert len(whole) == 150
+    rows = {tuple(row) for row in a.tolist()}
+    assert all(tuple(row) in rows for row in a_c[whole].tolist())  # in combinations that images have
+    assert len(module.intervened(a[:2])[1]) == 1  # a critic has something to see, however small the batch
+
+
+def test_a_critic_without_anything_to_see_is_refused():
+    with pytest.raises(UserError) as refused:
+        model(adversary=0.1)
+    assert refused.value.argument == "joint"
 
 
 def train_a_little(folder: str) -> int:

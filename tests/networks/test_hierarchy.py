@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -30,10 +32,27 @@ def test_any_size_comes_back_from_its_state(channels, size):
     eps = {part: torch.randn(3, *shape) for part, shape in network.shapes.items()}
     noisy = network.infer(x, a, eps)[1]["global"]
     torch.testing.assert_close(noisy, q["global"].mean + q["global"].log_scale.exp() * eps["global"])
-    for reads in (ImageReader(channels, size, 4), ImageCritic(channels, size, 4)):
+    schema = Schema({name: {"kind": "binary"} for name in "pqrs"})
+    for reads in (ImageReader(channels, size, schema), ImageCritic(channels, size, 4)):
         found = reads(x, a) if isinstance(reads, ImageCritic) else reads(x)
         assert len(found) == 3
     assert StateReader(network.shapes, 5)(z).shape == (3, 5)
+
+
+def test_a_reader_errs_in_standard_deviations_of_continuous_attributes():
+    """A reading that is one standard deviation off costs 1, whatever the range is; the others cost as ever."""
+    schema = Schema(SCHEMA)
+    reader = ImageReader(1, 16, schema)
+    a = torch.cat([0.4 + 0.01 * torch.randn(500, 1), torch.eye(3)[torch.arange(500) % 3], torch.ones(500, 1)], dim=1)
+    reader.fit(a)
+    torch.testing.assert_close(reader.spread, torch.tensor([a[:, 0].std().item(), 1, 1, 1, 1]))
+    torch.nn.init.zeros_(reader.out.weight)
+    torch.nn.init.zeros_(reader.out.bias)
+    x = torch.rand(6, 1, 16, 16)
+    torch.testing.assert_close(reader(x)[:, 0], a[:, 0].mean().expand(6))  # it starts from the mean
+    asked = torch.cat([a[:, :1].mean().expand(6, 1) + 2 * a[:, :1].std(), a[:6, 1:]], dim=1)
+    expected = (2 + math.log(3) + math.log(2)) / 3
+    torch.testing.assert_close(reader.error(x, asked, schema).item(), expected, atol=1e-4, rtol=0)
 
 
 def test_what_frequencies_say_is_no_leak_and_is_read_as_badly_as_their_entropy():
