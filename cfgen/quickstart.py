@@ -1,4 +1,4 @@
-"""`make quickstart`: trains a small CondALI on digits that come with a package, then shows and measures its counterfactuals."""
+"""`make quickstart`: trains a small HVAE on digits that come with a package, then shows and measures its counterfactuals."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PAPER = {  # Table 1
 }
 HELP = """usage: cfgen quickstart [options of cfgen fit]
 
-Trains a small CondALI on 5,000 digits that are installed with cfgen, then draws and measures its counterfactuals.  Writes
-runs/quickstart/NNN with pictures and a table.  It takes about ten minutes on two cores; with `--trainer.max_epochs 2`, about
+Trains a small HVAE on 5,000 digits that are installed with cfgen, then draws and measures its counterfactuals.  Writes
+runs/quickstart/NNN with pictures and a table.  It takes about five minutes on two cores; with `--trainer.max_epochs 2`, about
 one.  Every option of `cfgen fit` can be added."""
 
 # Fig. 3

@@ -21,6 +21,13 @@ WARNINGS = (
     ".*Starting from v1.9.0, `tensorboardX`.*",  # scalars go to a CSV file
 )
 
+LINES = (
+    "litlogger",  # other products of Lightning's makers
+    "model summary callbacks",  # the model's size is told in a line of our own
+    "TPU available",
+    "to estimate number of stepping batches",  # the schedule of the learning rate asks for it
+)
+
 
 @contextmanager
 def quiet() -> Iterator[None]:
@@ -28,16 +35,16 @@ def quiet() -> Iterator[None]:
     # Lightning 2.6 calls jsonargparse in ways that version 5 will remove; pyproject keeps it below
     os.environ.setdefault("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
     lightning = logging.getLogger("pytorch_lightning.utilities.rank_zero")
-    lightning.addFilter(_is_no_advertisement)
+    lightning.addFilter(_is_for_users)
     try:
         with warnings.catch_warnings():
             for message in WARNINGS:
                 warnings.filterwarnings("ignore", message=message)
             yield
     finally:
-        lightning.removeFilter(_is_no_advertisement)
+        lightning.removeFilter(_is_for_users)
 
 
-def _is_no_advertisement(record: logging.LogRecord) -> bool:
-    """Lightning recommends other products of its makers when a run starts."""
-    return "litlogger" not in record.getMessage()
+def _is_for_users(record: logging.LogRecord) -> bool:
+    """Whether a line of Lightning's says something about this run."""
+    return not any(words in record.getMessage() for words in LINES)

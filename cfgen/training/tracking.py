@@ -72,6 +72,7 @@ def wandb_logger(folder: Path, config: Mapping[str, Any], tell: Callable[[str], 
         return None
     for mode in ("online", "offline") if online else ("offline",):
         try:
+            wandb.setup(settings=wandb.Settings(silent=True))  # or it warns of a setting that Lightning passes as None
             logger = WandbLogger(
                 name="/".join(folder.parts[-2:]),
                 project="cfgen",
