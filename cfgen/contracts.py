@@ -6,7 +6,7 @@ Every room speaks of the others through these Protocols, and never through their
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection, apply_to_collections
@@ -17,9 +17,11 @@ from cfgen.attributes import Schema
 __all__ = [
     "AttributeModel",
     "CausalImageMechanism",
+    "Eyes",
     "HasOtherColumns",
     "ImageData",
     "ImageMechanism",
+    "KnowsPersons",
     "KnowsTruth",
     "MeasuresImages",
     "Noise",
@@ -174,6 +176,26 @@ class MeasuresImages(Protocol):
 
     def measure(self, images: Tensor, names: Sequence[str]) -> dict[str, Tensor]:
         """Attributes of images (N, C, H, W) in [0, 1] in real units, on their device; NaN where nothing can be measured."""
+
+
+class Eyes(NamedTuple):
+    """Where eyes are in a frame that all faces share: the centres of both across and their height, as shares of the image's
+    width and height from its upper left corner."""
+
+    left: float
+    right: float
+    height: float
+
+
+@runtime_checkable
+class KnowsPersons(Protocol):
+    """A data set of faces in one frame that can say who is in an image."""
+
+    @property
+    def eyes(self) -> Eyes: ...
+
+    def persons(self, split: str) -> Tensor:
+        """A number for each image, (N,): the same where they show the same person."""
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cfgen.command_line import CommandParser, NonNegativeInt, PositiveInt, run_command
 from cfgen.errors import UserError
 from cfgen.evaluation.metrics import metric_names
-from cfgen.evaluation.options import SPLITS, Options
+from cfgen.evaluation.options import FACE_NETWORKS, SPLITS, Options
 
 if TYPE_CHECKING:
     from cfgen.evaluation.results import Evaluation
@@ -46,10 +46,15 @@ def parser() -> CommandParser:
     add("--fid", metavar="NETWORK",
         help="also the FID of generated images, by the features of inception, efficientnet_lite0 or module:callable "
         "(default: no FID)")  # fmt: skip
+    add("--identity", choices=FACE_NETWORKS,
+        help="also whether counterfactuals of photographs are still the same person, by dlib's face recognition network; needs "
+        "data that says who is in a photograph, as CelebA does, and takes long where there are many attributes: set --count "
+        "(default: not measured)")  # fmt: skip
     add("--metrics", metavar="NAME[,...]",
         help=f"only these, of {', '.join(metric_names())} (default: all that apply). cycles are reconstruction error and "
-        "composition; bias needs --classifier, labels that or judges, fid needs --fid, truth data with known counterfactuals; "
-        "commutativity, minimality and reversibility take long where there are many attributes")  # fmt: skip
+        "composition; bias needs --classifier, labels that or judges, fid needs --fid, identity needs --identity, truth needs "
+        "data with known counterfactuals; commutativity, minimality and reversibility take long where there are many "
+        "attributes")  # fmt: skip
     add("--split", choices=SPLITS, default="test", help="the split to score on: val while you choose settings")
     add("--count", type=PositiveInt, metavar="N", help="the first N images of the split (default: all)")
     add("--seed", type=NonNegativeInt, default=0, help="seed of the target values and of all noise")
@@ -73,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command(arguments: Sequence[str] | None) -> None:
     chosen = parser().parse_args(arguments)
-    names = ("classifier", "predictor", "fid", "split", "count", "seed", "seeds", "values", "batch_size")
+    names = ("classifier", "predictor", "fid", "identity", "split", "count", "seed", "seeds", "values", "batch_size")
     options: dict[str, Any] = {name: chosen[name] for name in names}
     options["metrics"] = chosen.metrics.split(",") if chosen.metrics else None
     Options(**options)  # refuses what can be refused before anything heavy is imported

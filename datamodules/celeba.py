@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 
 from cfgen.attributes import unknown_name
 from cfgen.batch import Batch
+from cfgen.contracts import Eyes
 from datamodules.base import AttributeDataModule, Split
 from datamodules.sources import cache
 from datamodules.sources.celeba_files import (
@@ -23,6 +25,7 @@ from datamodules.sources.celeba_files import (
     Table,
     crop_and_resize,
     find_folder,
+    read_persons,
     read_table,
 )
 from datamodules.sources.packing import pack_location, packed
@@ -30,6 +33,7 @@ from datamodules.sources.packing import pack_location, packed
 __all__ = ["CelebA"]
 
 ALIGNED = (178, 218)  # width and height of CelebA's photographs
+EYES = (69, 108, 111)  # in these pixels: across, and from above
 _VERSION = 1  # raise it when the same files give other pixels: packed images are then made again
 
 
@@ -38,7 +42,7 @@ class CelebA(AttributeDataModule):
 
     Reads CelebA's own layout: `img_align_celeba/` or `img_align_celeba.zip`, `list_attr_celeba.txt` and
     `list_eval_partition.txt`, and uses the images that are there.  They are decoded, cropped and resized once, into a
-    file of bytes in `cache_dir` that is then mapped into memory.
+    file of bytes in `cache_dir` that is then mapped into memory.  `persons` also needs `identity_CelebA.txt`.
 
     Args:
         data_dir: the folder with these files, or with a folder `celeba` that has them.  By default the environment
@@ -115,6 +119,17 @@ class CelebA(AttributeDataModule):
         """The files of a split, in the order of its images."""
         self._split(split)
         return self._names[split]
+
+    @property
+    def eyes(self) -> Eyes:
+        """Where the eyes of aligned photographs are, once these are cropped."""
+        (width, height), (left, right, down) = ALIGNED, EYES
+        across, above = (width - self.crop) / 2, (height - self.crop) / 2
+        return Eyes((left - across) / self.crop, (right - across) / self.crop, (down - above) / self.crop)
+
+    def persons(self, split: str) -> Tensor:
+        """Who is in the images of a split: a number for each person."""
+        return torch.from_numpy(read_persons(self.folder(), self.names(split)))
 
     def prepare_data(self) -> None:
         """Packs the images unless they are in the cache; Lightning calls this in one process of each machine."""

@@ -1,4 +1,4 @@
-"""What scores a model besides its data: a classifier, predictors of attributes as judges, a network's features."""
+"""What scores a model besides its data: a classifier, predictors of attributes as judges, networks for features and faces."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cfgen.evaluation.packaged import fitting_judges, packaged_judge
 from cfgen.evaluation.subject import Subject, blame
 from cfgen.metrics.fid import FID
 from cfgen.networks.features import feature_network, network_name
+from cfgen.networks.identity import DlibFaces
 from cfgen.runs.data import require_finished
 from lightning_modules import Classifier, Predictor
 
@@ -26,13 +27,15 @@ __all__ = ["Judges", "load_judges"]
 
 @dataclass(frozen=True)
 class Judges:
-    """Each where it is given; predictors by their names.  `network` is that of FID, `label` what the classifier's yes means."""
+    """Each where it is given; predictors by their names.  `network` is that of FID, `label` what the classifier's yes means,
+    `identity` knows faces."""
 
     classifier: Classifier | None = None
     predictors: Mapping[str, ReadsAttributes] = field(default_factory=dict)
     fid: FID | None = None
     network: str = ""
     label: str = ANY
+    identity: DlibFaces | None = None
 
     def to(self, device: torch.device) -> Judges:
         """The same on a device."""
@@ -51,6 +54,7 @@ def load_judges(
     classifier: str | Path | Classifier | None = None,
     predictors: Sequence[str | Path | ReadsAttributes] | None = None,
     fid: str | None = None,
+    identity: str | None = None,
 ) -> Judges:
     """Loads what is named; refuses what sees images of another shape than the subject's.
 
@@ -63,6 +67,7 @@ def load_judges(
         fid=None if fid is None else feature_distance(fid, subject),
         network="" if fid is None else network_name(fid),
         label=label or ANY,
+        identity=None if identity is None else face_network(),
     )
 
 
@@ -106,3 +111,9 @@ def feature_distance(fid: str, subject: Subject) -> FID:
         distance = FID(feature_network(fid))
         distance.check(subject.x[:2])
     return distance
+
+
+def face_network() -> DlibFaces:
+    """The one network for faces that there is."""
+    with blame("identity"):
+        return DlibFaces()

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     AnyPredictor = str | Path | ReadsAttributes
     Predictors = AnyPredictor | Sequence[AnyPredictor]
 
-__all__ = ["NONE", "SPLITS", "Options"]
+__all__ = ["FACE_NETWORKS", "NONE", "SPLITS", "Options"]
 
 SPLITS = ("test", "val")
+FACE_NETWORKS = ("dlib",)
 NONE = "none"  # in place of a predictor: no judges
 JUDGED = {"effectiveness", "labels"}  # metrics that judges have a part in
 
@@ -33,6 +34,7 @@ class Options:
     classifier: str | Path | Classifier | None = None
     predictor: Predictors | None = None
     fid: str | None = None
+    identity: str | None = None
     split: str = "test"
     count: int | None = None
     seed: int = 0
@@ -50,6 +52,8 @@ class Options:
                 raise UserError(unknown_name("metric", name, metric_names()), argument="metrics")
         if self.split not in SPLITS:
             raise UserError(unknown_name("split", self.split, SPLITS), argument="split")
+        if self.identity not in (None, *FACE_NETWORKS):
+            raise UserError(unknown_name("network", self.identity, FACE_NETWORKS), argument="identity")
         for argument, least in (("count", 1), ("seed", 0), ("seeds", 1), ("values", 1), ("batch_size", 1)):
             number = getattr(self, argument)
             if number is not None and number < least:

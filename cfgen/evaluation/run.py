@@ -43,6 +43,7 @@ def evaluate(
     classifier: str | Path | Classifier | None = None,
     predictor: Predictors | None = None,
     fid: str | None = None,
+    identity: str | None = None,
     split: str = "test",
     count: int | None = None,
     seed: int = 0,
@@ -62,6 +63,7 @@ def evaluate(
         predictor: judges, which read the attributes of counterfactuals: a run of Predictor, the module, or a list of such.  By
             default the judges that come with cfgen, where they know the model's data; "none" leaves these scores out.
         fid: a network for the FID of generated images: inception, efficientnet_lite0 or module:callable.
+        identity: a network that recognises faces, dlib: how far counterfactuals are from the person in the photograph.
         split: test, or val while you choose settings.
         count: the first so many images; all by default.
         seed: of the values asked for and of all noise.
@@ -72,8 +74,8 @@ def evaluate(
         progress: shows a progress bar on stderr.
     """
     options = Options(
-        metrics=metrics, classifier=classifier, predictor=predictor, fid=fid, split=split, count=count, seed=seed,
-        seeds=seeds, values=values, batch_size=batch_size, processes=processes, progress=progress,
+        metrics=metrics, classifier=classifier, predictor=predictor, fid=fid, identity=identity, split=split, count=count,
+        seed=seed, seeds=seeds, values=values, batch_size=batch_size, processes=processes, progress=progress,
     )  # fmt: skip
     _, steps = evaluations([model], options)
     return next(steps)
@@ -82,7 +84,7 @@ def evaluate(
 def evaluations(models: Sequence[Model], options: Options) -> tuple[list[Subject], Iterator[Evaluation]]:
     """What is evaluated, and one evaluation after the other as they are asked for; all that is refused is refused first."""
     subjects = subjects_of(models, options.split, options.count)
-    judges = load_judges(subjects[0], options.classifier, options.judges, options.fid)
+    judges = load_judges(subjects[0], options.classifier, options.judges, options.fid, options.identity)
     chosen = choose(options.metrics, subjects[0], judges)
     device = subjects[0].schema.low.device
     if options.processes is not None:
@@ -97,7 +99,8 @@ def evaluations(models: Sequence[Model], options: Options) -> tuple[list[Subject
 
 def choose(names: Sequence[str] | None, subject: Subject, judges: Judges) -> list[type[Metric]]:
     """The metrics of these names, or all that apply; refuses a name of which none applies."""
-    wanted = None if names is None else {*names, *(["fid"] if judges.fid is not None else [])}
+    networks = [name for name in ("fid", "identity") if getattr(judges, name) is not None]
+    wanted = None if names is None else {*names, *networks}
     classes = [metric for metric in metric_classes() if wanted is None or metric.name in wanted]
     lacking = {metric: metric.missing(subject, judges) for metric in classes}
     chosen = [metric for metric, missing in lacking.items() if missing is None]

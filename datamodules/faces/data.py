@@ -97,6 +97,9 @@ class Faces(CelebA):
                     self._write(folder)
         return folder
 
+    def persons(self, split: str) -> Tensor:
+        raise UserError("drawn faces are nobody's, and no two of them are of one person; CelebA's photographs are")
+
     def true_attributes(self, split: str, rows: Sequence[int] | Tensor, do: Mapping[str, Any]) -> dict[str, Tensor]:
         """All fifteen attributes of faces, had `do` been the case: from the noise they were drawn with, not an estimate."""
         for name in do:

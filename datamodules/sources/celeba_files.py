@@ -19,7 +19,17 @@ from torchvision.transforms.v2.functional import resize
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
 
-__all__ = ["ATTRIBUTES", "SPLITS", "ImageFiles", "Table", "crop_and_resize", "decode", "find_folder", "read_table"]
+__all__ = [
+    "ATTRIBUTES",
+    "SPLITS",
+    "ImageFiles",
+    "Table",
+    "crop_and_resize",
+    "decode",
+    "find_folder",
+    "read_persons",
+    "read_table",
+]
 
 ATTRIBUTES = (
     "5_o_Clock_Shadow", "Arched_Eyebrows", "Attractive", "Bags_Under_Eyes", "Bald", "Bangs", "Big_Lips", "Big_Nose",
@@ -32,6 +42,7 @@ ATTRIBUTES = (
 SPLITS = ("train", "val", "test")  # 0, 1 and 2 of the official partition
 
 IMAGES, TABLE, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
+PERSONS = "identity_CelebA.txt"  # for training it is not needed
 HOME = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
 
 
@@ -168,6 +179,24 @@ def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> Table
         row = names[int(np.flatnonzero(~np.isin(matrix, (-1, 1)).all(axis=1))[0])]
         raise UserError(f"{path}: the row of {row} has a value that is neither 1 nor -1")
     return Table(names, splits, {name: (matrix[:, header.index(name)] + 1) // 2 for name in header})
+
+
+def read_persons(folder: Path, names: Sequence[str]) -> np.ndarray:
+    """The number of the person in each of these images, from the set's file of identities."""
+    path = folder / PERSONS
+    if not path.is_file():
+        raise UserError(f"{folder} has no {PERSONS}, which says who is in a photograph. Get it from {HOME}")
+    lines = _read_lines(path)
+    try:
+        person = {name: int(number) for name, number in map(str.split, lines)}
+    except ValueError:
+        wrong = next(i for i, line in enumerate(lines) if len(words := line.split()) != 2 or not words[1].isdecimal())
+        raise UserError(
+            f"{path}, line {wrong + 1}: a name and the number of a person are expected, not {lines[wrong].strip()!r}"
+        ) from None
+    if unknown := [name for name in names if name not in person]:
+        raise UserError(f"{path} does not say who is in {unknown[0]}: is it cut off?")
+    return np.array([person[name] for name in names], dtype=np.int64)
 
 
 def _read_partition(path: Path) -> dict[str, int]:

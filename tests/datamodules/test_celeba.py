@@ -16,7 +16,7 @@ from torchvision.transforms.v2.functional import pil_to_tensor
 from cfgen.batch import Batch
 from cfgen.errors import UserError
 from datamodules.celeba import CelebA
-from datamodules.sources.celeba_files import ATTRIBUTES, SPLITS
+from datamodules.sources.celeba_files import ATTRIBUTES, PERSONS, SPLITS
 from tests.datamodules.celeba_folder import (
     GONE,
     IMAGES,
@@ -269,3 +269,31 @@ def test_real_celeba(real_data: Path, tmp_path: Path) -> None:
             assert torch.equal(data.images(split)[row], reference(source / IMAGES / file, 64))
             for column, value in (("Young", data.columns(split)["Young"]), ("Attractive", data.targets(split))):
                 assert value[row] == (table[file][ATTRIBUTES.index(column)] == "1")
+
+
+def test_persons_are_those_of_the_file_of_identities(layout: Path, tmp_path: Path) -> None:
+    names = [file.name for file in (layout / IMAGES).iterdir()]
+    (layout / PERSONS).write_text("".join(f"{file} {int(file[:6]) % 7}\n" for file in reversed(names)))
+    data = ready(layout, tmp_path, image_size=20)
+    for split in SPLITS:
+        assert data.persons(split).tolist() == [int(file[:6]) % 7 for file in data.names(split)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, r"has no identity_CelebA.txt, which says who is in a photograph\. Get it from https://"),
+        ("000003.jpg 12\n000008.jpg\n", "line 2: a name and the number of a person are expected, not '000008.jpg'"),
+        ("000003.jpg 12\n000008.jpg Ann\n", "line 2: a name and the number"),
+        ("000003.jpg 12\n", "does not say who is in 000008.jpg"),
+    ],
+)
+def test_without_a_file_of_identities_only_persons_are_refused(
+    layout: Path, tmp_path: Path, content: str | None, message: str
+) -> None:
+    if content is not None:
+        (layout / PERSONS).write_text(content)
+    data = ready(layout, tmp_path, image_size=20)
+    assert len(data.images("val"))
+    with pytest.raises(UserError, match=message):
+        data.persons("val")

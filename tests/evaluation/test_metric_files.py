@@ -93,7 +93,7 @@ def test_nothing_is_measured_by_its_name():
     assert table["predicted/do(height)/height"].max() < 0.05
 
 
-@pytest.mark.parametrize("name", ["labels", "bias", "truth", "fid"])
+@pytest.mark.parametrize("name", ["labels", "bias", "truth", "fid", "identity"])
 def test_a_metric_that_lacks_what_it_needs_is_refused_by_name_alone(name):
     subject, _ = judged_digits()
     assert name not in {metric.name for metric in choose(None, subject, Judges())}
