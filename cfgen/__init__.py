@@ -1,7 +1,7 @@
 """cfgen: counterfactual images from a causal graph (ImageCFGen), in PyTorch Lightning.
 
 >>> import cfgen
->>> model = cfgen.load("morphomnist-csali")  # comes with cfgen; or a run, a checkpoint, an exported folder
+>>> model = cfgen.load("morphomnist-hvae")  # comes with cfgen; or a run, a checkpoint, an exported folder
 >>> x, a = model.examples()
 >>> model.counterfactual(x, a, do={"thickness": 3.0}).images.shape
 torch.Size([16, 1, 28, 28])

@@ -23,7 +23,7 @@ class CounterfactualModel(TrainedModel):
     Nothing here prints; results have `to_frame()`, `to_dict()` and `save(folder)`.  Where a method can take long,
     `progress=True` shows a bar.
 
-    >>> made = load("morphomnist-csali").generate([{"thickness": 5}, {"label": 7}], index=[0, 1])
+    >>> made = load("morphomnist-hvae").generate([{"thickness": 5}, {"label": 7}], index=[0, 1])
     >>> made.to_frame()[["image", "do", "label"]].values.tolist()[:2]
     [['example-0', 'thickness=5', 0], ['example-0', 'label=7', 7]]
     """

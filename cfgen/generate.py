@@ -10,7 +10,7 @@ from cfgen.command_line import CommandParser, NonNegativeInt, parse_assignments,
 from cfgen.errors import UserError
 
 EXAMPLES = """
-  cfgen generate morphomnist-csali --do thickness=5                     a model that comes with cfgen, and its examples
+  cfgen generate morphomnist-hvae --do thickness=5                     a model that comes with cfgen, and its examples
   cfgen generate runs/quickstart --do thickness=3 --do label=7          two counterfactuals of test images 0 to 4
   cfgen generate runs/quickstart --do thickness=3,label=7 --index 0-9   both changes at once
   cfgen generate runs/quickstart --do label=2 --images my.png --given label=3 --out cf/

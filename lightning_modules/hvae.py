@@ -48,6 +48,7 @@ class HVAE(TwoOptimisers):
         kl: weight of KL(q | N(0, 1)) in the ELBO; 1 is the ELBO.
         independence: weight of keeping z from saying anything about a.
         counterfactual: weight of the error in reading a_c from x_c = mu(z, a_c).
+        disturbance: multiplies the noise on images that the reader of counterfactuals sees; against texture that fools it.
         adversary: weight of a critic that tells (x_c, a_c) from (x, a), of images asked for all attributes of another image:
             if z says nothing about a, the two are alike; single interventions make pairs that no data has.
         r1_gamma: weight of the R1 penalty on that critic.
@@ -77,6 +78,7 @@ class HVAE(TwoOptimisers):
         kl: float = 1.0,
         independence: float = 1.0,
         counterfactual: float = 0.3,
+        disturbance: float = 1.0,
         adversary: float = 0.0,
         r1_gamma: float = 0.5,
         warmup: int = 400,
@@ -99,7 +101,8 @@ class HVAE(TwoOptimisers):
             raise UserError("the critic sees counterfactuals of all attributes; set a share of them above 0", "joint")
         self.closed, self.deviation, self.reconstruction_l1 = closed, deviation, reconstruction_l1
         self.kl, self.independence = kl, independence
-        self.counterfactual, self.adversary, self.r1_gamma = counterfactual, adversary, r1_gamma
+        self.counterfactual, self.disturbance = counterfactual, disturbance
+        self.adversary, self.r1_gamma = adversary, r1_gamma
         self.warmup, self.joint = warmup, joint
         self.threshold, self.fade = threshold, fade
         self.clip = 1.0  # without normalisation in the network, single batches could throw it off
@@ -242,7 +245,7 @@ class HVAE(TwoOptimisers):
         """How far P's reading of disturbed images is from the attributes."""
         assert self.P is not None
         schema = self.scm.schema
-        return self.P.error(disturbed(x, soften=not schema.continuous), a, schema)
+        return self.P.error(disturbed(x, not schema.continuous, self.disturbance), a, schema)
 
     def intervened(self, a: Tensor) -> tuple[Tensor, Tensor]:
         """Attributes to ask for, and which images, (N,), are asked for all attributes of another image.

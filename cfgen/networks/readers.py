@@ -178,8 +178,8 @@ def act() -> nn.Module:
     return nn.LeakyReLU(SLOPE)
 
 
-def disturbed(x: Tensor, soften: bool) -> Tensor:
-    """Images shifted by up to two pixels, with noise: what a reader cannot see then, it cannot be fooled by.
+def disturbed(x: Tensor, soften: bool, strength: float = 1.0) -> Tensor:
+    """Images shifted by up to two pixels, with noise of this strength: what a reader cannot see then, it cannot be fooled by.
 
     Softening some helps too, but changes what is measured of strokes, such as their thickness.
     """
@@ -187,4 +187,4 @@ def disturbed(x: Tensor, soften: bool) -> Tensor:
     x = F.pad(x, (SHIFT,) * 4, mode="replicate")[..., down : down + x.shape[-2], right : right + x.shape[-1]]
     if soften and torch.rand(()) < 0.3:
         x = F.avg_pool2d(F.pad(x, (1,) * 4, mode="replicate"), 3, stride=1)
-    return x + NOISE * torch.rand(len(x), 1, 1, 1, device=x.device) * torch.randn_like(x)
+    return x + strength * NOISE * torch.rand(len(x), 1, 1, 1, device=x.device) * torch.randn_like(x)
