@@ -13,7 +13,7 @@ from cfgen.__main__ import main
 SAID = {
     "generat x": "unknown command 'generat'. Did you mean 'generate'? Valid: audit, calibrate, data, evaluate, export, fit, generate, quickstart",
     "generate": "MODEL, --do are missing; `cfgen generate --help` explains the options",
-    "generate nope --do label=1": "there is no run, checkpoint or exported model at nope (runs here: none), and unknown packaged model 'nope'. Valid: faces-csali, faces-hvae, faces-modulated, morphomnist-csali",
+    "generate nope --do label=1": "there is no run, checkpoint or exported model at nope (runs here: none), and unknown packaged model 'nope'. Valid: faces-csali, faces-hvae, faces-modulated, morphomnist-csali, morphomnist-hvae",
     "generate morphomnist-csali --doo label=1": "there is no option --doo. Did you mean --do? Valid: --do, --given, --help, --images, --index, --out, --seed",
     "generate morphomnist-csali --do thicknes=3": "--do: unknown attribute 'thicknes'. Did you mean 'thickness'? Valid: intensity, label, slant, thickness",
     "generate morphomnist-csali --do thickness=99": "--do: do(thickness=99) is out of range. Valid: 0.876 to 6.256",
@@ -41,7 +41,7 @@ SAID = {
     "fit --config quickstart --trainer.max_epochs many": "--trainer.max_epochs: expected a whole number, not 'many'",
     "fit --config quickstart --ckpt_path nope.ckpt": "--ckpt_path: there is no checkpoint nope.ckpt: give a file, or 'last' for the newest run's",
     "fit --config quickstart --name a/b": "--name: 'a/b' is not the name of a folder",
-    "fit --config quickstart --model.generator modul": "--model.generator: unknown generator 'modul'. Did you mean 'modulated'? Valid: modulated, paper, plain",
+    "fit --config faces_ali --model.generator modul": "--model.generator: unknown generator 'modul'. Did you mean 'modulated'? Valid: modulated, paper, plain",
 }
 
 

@@ -81,7 +81,7 @@ def test_values_by_mapping_by_class_and_by_full_name_are_one(small):
     spelled = [
         {"model": {"width": 0.1, "betas": [0.1, 0.9], "lr_decay": False}},
         {"model": {"init_args": {"width": 0.1, "betas": (0.1, 0.9)}}, "model.lr_decay": False},
-        {"model": {"class_path": "lightning_modules.CondALI", "init_args": {"width": 0.1, "betas": [0.1, 0.9], "lr_decay": False}}},
+        {"model": {"class_path": "lightning_modules.HVAE", "init_args": {"width": 0.1, "betas": [0.1, 0.9], "lr_decay": False}}},
         {"model.width": 0.1, "model.betas": [0.1, 0.9], "model.lr_decay": False},
     ]  # fmt: skip
     configs = [train("quickstart", **small | one).config["model"] for one in spelled]
