@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cfgen.errors import UserError
 from cfgen.safety.pictures import decoded_jpeg
 from datamodules.celeba import CelebA
 from datamodules.faces.files import DrawnFiles, attribute_matrix, blocks, drawn_folder, jpegs
