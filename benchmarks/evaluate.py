@@ -69,7 +69,7 @@ def measure(model: str, count: int, words: list[str]) -> None:
     if "--embedded" in words:
         words = [word for word in words if word != "--embedded"]
         digits: Any = importlib.import_module("datamodules").MorphoMNIST
-        importlib.import_module("cfgen.evaluation.subject").__dict__["run_data"] = lambda run: digits()
+        importlib.import_module("cfgen.evaluation.subject").__dict__["run_data"] = lambda *source: digits()
     decoded = count_decoded()
     new = (Path(command.__file__).parent / "evaluation" / "options.py").is_file()
     for images in (WARM_UP, count):

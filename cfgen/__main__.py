@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -18,6 +17,7 @@ COMMANDS = {
     "calibrate": "measure how strongly a model draws each attribute, which audits and model cards build on",
     "audit": "measure the bias of an image classifier, as a report",
     "export": "write a trained model as a small folder to share, with a model card",
+    "verify": "check the files of a model: checksums, weights, classes",
     "quickstart": "train a small model on digits that are installed with cfgen, and show its counterfactuals",
 }
 
@@ -35,9 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in COMMANDS:
         print(f"error: {unknown_name('command', words[0], COMMANDS)}", file=sys.stderr)
         return 2
-    if os.getcwd() not in sys.path:
-        # classes of one's own are found in the working directory; last, so that a file there replaces no package
-        sys.path.append(os.getcwd())
     # the module is loaded only now: each command brings heavy packages of its own
     return int(importlib.import_module(f"cfgen.{words[0]}").main(words[1:]))
 

@@ -36,7 +36,11 @@ class CounterfactualModel(TrainedModel):
     export = export
 
 
-def load(what: str | Path, device: str = "cpu") -> CounterfactualModel:
+def load(what: str | Path, device: str = "cpu", trusted: bool = False) -> CounterfactualModel:
     """A trained model: a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file, an exported
-    folder, or by its name a model that comes with cfgen."""
-    return CounterfactualModel(load_mechanism(what, device), run_folder(what), what)
+    folder, or by its name a model that comes with cfgen.
+
+    Its files are read as data.  A model or data of one's own needs its class, which is imported with `trusted` alone, for that
+    runs code; a class that is imported already is used.
+    """
+    return CounterfactualModel(load_mechanism(what, device, trusted), run_folder(what), what, trusted)

@@ -103,9 +103,9 @@ class Schema(nn.Module):
         if not attributes:
             raise ValueError("a schema needs at least one attribute")
         for name in attributes:
-            if not name or any(character in name for character in ".=, "):
+            if not isinstance(name, str) or not name.isprintable() or not name or set(name) & set(".=, /\\"):
                 raise ValueError(
-                    f"attribute {name!r}: a name has no '.', '=', ',' or space, for commands and state dicts use it"
+                    f"attribute {name!r}: a name has no '.', '=', ',', slash or space, for commands and files use it"
                 )
         self.attributes: dict[str, Attribute] = {
             name: attribute_from_spec(name, spec) if isinstance(spec, Mapping) else spec

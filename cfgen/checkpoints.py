@@ -1,10 +1,8 @@
 """Trained modules from a run folder, a checkpoint file, an exported folder or the name of a packaged model, read without
-running code."""
+running code: what they are made of is plain values and tensors, and their classes come with cfgen unless more is trusted."""
 
 from __future__ import annotations
 
-import importlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
@@ -18,16 +16,19 @@ from torch import Tensor
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
+from cfgen.safety.checksums import require_unchanged
+from cfgen.safety.classes import found_class, trusting
+from cfgen.safety.files import read_json
 
 __all__ = [
     "CARD",
+    "CONFIG",
+    "EXAMPLES",
     "PACKAGED",
     "WEIGHTS",
     "best_checkpoint",
-    "built",
     "class_path",
     "earlier_runs",
-    "found_class",
     "halved",
     "load_module",
     "located",
@@ -38,6 +39,7 @@ __all__ = [
 
 Module = TypeVar("Module", bound=pl.LightningModule)
 WEIGHTS, CARD = "model.safetensors", "model.json"
+CONFIG, EXAMPLES = "config.yaml", "examples.safetensors"
 PACKAGED = Path(__file__).parent / "weights"  # exported models that come with cfgen, each in a folder of its name
 
 
@@ -53,24 +55,13 @@ def class_path(module: pl.LightningModule) -> str:
     return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
-def built(section: Any) -> Any:
-    """The object that a config's section (`class_path` and `init_args`) describes."""
-    return found_class(section["class_path"])(**dict(section.get("init_args") or {}))
-
-
-# class paths in checkpoints and configs of earlier versions
-MOVED = {"lightning_modules.attribute_reader.AttributeReader": "lightning_modules.predictor.Predictor"}
-
-
-def found_class(path: str) -> Any:
-    """What `package.module.Class` names."""
-    module, _, name = MOVED.get(path, path).rpartition(".")
-    return getattr(importlib.import_module(module), name)
-
-
-def earlier_runs(class_path: str) -> Sequence[str]:
-    """The arguments of a module's class that name earlier runs, as its `earlier_runs` says."""
-    return getattr(found_class(class_path), "earlier_runs", ())
+def earlier_runs(class_path: Any) -> Sequence[str]:
+    """The arguments of a module's class that name earlier runs, as its `earlier_runs` says; none of a class that is not to be
+    had."""
+    try:
+        return getattr(found_class(class_path, pl.LightningModule, "the config"), "earlier_runs", ())
+    except UserError:
+        return ()
 
 
 def spec_of(module: pl.LightningModule) -> dict[str, Any]:
@@ -80,9 +71,11 @@ def spec_of(module: pl.LightningModule) -> dict[str, Any]:
 
 def module_of(what: str | Path | Mapping[str, Any], kind: type[Module]) -> Module:
     """An earlier run's trained module; or, from its `spec_of`, one whose weights are still to come from a checkpoint."""
-    if isinstance(what, Mapping):
-        return imported(what["class_path"], kind, "the checkpoint")(**what["init_args"])
-    return load_module(what, kind)
+    if not isinstance(what, Mapping):
+        return load_module(what, kind)
+    if not isinstance(arguments := what.get("init_args"), Mapping):
+        raise UserError("the checkpoint does not say how the model inside it is built")
+    return found_class(what.get("class_path"), kind, "the checkpoint")(**arguments)
 
 
 def packaged_models() -> list[str]:
@@ -93,7 +86,7 @@ def packaged_models() -> list[str]:
 def located(what: str | Path) -> Path:
     """Where a model is: the path, if there is something, else the folder of the packaged model of that name."""
     path = Path(what)
-    if path.exists():
+    if str(what) and path.exists():  # an empty text would be the folder right here
         return path
     names = packaged_models()
     if str(what) in names:
@@ -105,11 +98,17 @@ def located(what: str | Path) -> Path:
     )
 
 
-def load_module(what: str | Path, kind: type[Module]) -> Module:
+def load_module(what: str | Path, kind: type[Module], trusted: bool = False) -> Module:
+    """The trained module that `what` names, if it is of that kind.
+
+    Its class, and those of modules inside it, come with cfgen, or are imported in this process already; with `trusted` they
+    are imported from anywhere, which runs code.
+    """
     path = located(what)
-    if path.is_file():
-        return from_checkpoint(path, kind)
-    return from_export(path, kind) if (path / CARD).is_file() else from_checkpoint(best_checkpoint(path), kind)
+    with trusting(trusted):
+        if path.is_file():
+            return from_checkpoint(path, kind)
+        return from_export(path, kind) if (path / CARD).is_file() else from_checkpoint(best_checkpoint(path), kind)
 
 
 def best_checkpoint(folder: Path) -> Path:
@@ -136,10 +135,10 @@ def from_checkpoint(path: Path, kind: type[Module]) -> Module:
 
 
 def from_export(folder: Path, kind: type[Module]) -> Module:
+    require_unchanged(folder, (CARD, WEIGHTS, CONFIG, EXAMPLES))  # what the model is; the rest is about it
+    card = read_json(folder / CARD)
     try:
-        card = json.loads((folder / CARD).read_text())
-        state = load_file(folder / WEIGHTS)
-        class_name, arguments = card["class_path"], card["hyper_parameters"]
+        class_name, arguments, state = card["class_path"], card["hyper_parameters"], load_file(folder / WEIGHTS)
     except Exception as error:  # whatever a torn or foreign file makes of itself
         raise UserError(f"{folder} is not an exported model ({type(error).__name__}: {error})") from error
     return rebuild(kind, class_name, arguments, state, folder, inference_only=True)
@@ -154,26 +153,34 @@ def rebuild(
     inference_only: bool = False,
 ) -> Module:
     """The module from its class, its hyperparameters and its weights."""
-    found = imported(class_name, kind, str(path))
+    found = found_class(class_name, kind, str(path))
     try:
         module = found(**arguments)
         if inference_only and isinstance(module, Exportable):
             module.keep_inference_only()  # as it was exported
         module.load_state_dict(dict(state))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"{path} does not fit {class_name} ({shorten(str(error), 300)})") from error
+    except UserError as error:
+        raise UserError(f"{path}: {error}", error.argument) from error
+    except Exception as error:  # constructors and torch have many ways to say that a value is none of theirs
+        raise UserError(
+            f"{path} does not fit {class_name} ({type(error).__name__}: {shorten(str(error), 300)})"
+        ) from error
+    require_finite(module, path)
     return module
 
 
-def imported(class_name: str, kind: type[Module], path: str) -> type[Module]:
-    """The class of that name, if it is one of `kind`."""
-    try:
-        found = found_class(class_name)
-    except (ImportError, AttributeError, ValueError):
-        raise UserError(f"{path} needs the class {class_name}, which cannot be imported here") from None
-    if not (isinstance(found, type) and issubclass(found, kind)):
-        raise UserError(f"{path} is a {class_name}, but a {kind.__name__} is needed here")
-    return found
+def require_finite(module: pl.LightningModule, path: Path) -> None:
+    """Refuses weights that are not numbers: nothing that is drawn with them would say so."""
+    for name, value in module.state_dict().items():
+        # the range of an attribute is not known before a module has seen data
+        if (
+            value.is_floating_point()
+            and not name.endswith(("schema.low", "schema.high"))
+            and not value.isfinite().all()
+        ):
+            raise UserError(
+                f"{path} has weights that are not finite numbers ({name}): it is damaged, or training diverged"
+            )
 
 
 def halved(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

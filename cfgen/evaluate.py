@@ -11,6 +11,7 @@ from cfgen.command_line import CommandParser, NonNegativeInt, PositiveInt, run_c
 from cfgen.errors import UserError
 from cfgen.evaluation.metrics import metric_names
 from cfgen.evaluation.options import FACE_NETWORKS, SPLITS, Options
+from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
 
 if TYPE_CHECKING:
     from cfgen.evaluation.results import Evaluation
@@ -64,6 +65,7 @@ def parser() -> CommandParser:
         help="number of random target values for each image and measured attribute; the paper has 100")  # fmt: skip
     add("--batch_size", type=PositiveInt, metavar="N",
         help="images at a time; no score depends on it (default: 250 of 28x28 pixels, 64 of 64x64)")  # fmt: skip
+    add("--trusted", action="store_true", help=TRUSTED_HELP)
     add("--accelerator", default="auto", help="cpu, gpu, mps or auto, as Lightning has it")
     add("--devices", default="1", metavar="N",
         help="how many devices, or processes on a CPU, share the images; the scores are those of one")  # fmt: skip
@@ -78,7 +80,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command(arguments: Sequence[str] | None) -> None:
     chosen = parser().parse_args(arguments)
-    names = ("classifier", "predictor", "fid", "identity", "split", "count", "seed", "seeds", "values", "batch_size")
+    names = (
+        "classifier",
+        "predictor",
+        "fid",
+        "identity",
+        "split",
+        "count",
+        "seed",
+        "seeds",
+        "values",
+        "batch_size",
+        "trusted",
+    )
     options: dict[str, Any] = {name: chosen[name] for name in names}
     options["metrics"] = chosen.metrics.split(",") if chosen.metrics else None
     Options(**options)  # refuses what can be refused before anything heavy is imported
@@ -87,6 +101,8 @@ def command(arguments: Sequence[str] | None) -> None:
         raise UserError("it is for the comparison of several models; one model's results go into its own folder", "out")
     if chosen.out and Path(chosen.out).exists():
         raise UserError(f"{chosen.out} exists already; choose a new folder", "out")
+    if chosen.trusted or ":" in (chosen.fid or ""):
+        search_working_directory()
 
     from cfgen.evaluation import compare, evaluate  # only now: importing torch and Lightning takes seconds
     from cfgen.processes import Processes

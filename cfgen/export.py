@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from cfgen.command_line import CommandParser, NonNegativeInt, run_command
+from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
 
 EXAMPLES = """
   cfgen export runs/faces_csali my-faces          cfgen.load, generate, evaluate and audit take the new folder
@@ -15,8 +16,8 @@ EXAMPLES = """
 def parser() -> CommandParser:
     parser = CommandParser(
         "export",
-        "Writes a model as safetensors with what is needed to rebuild it, a few example images and a model card.\n"
-        "Evaluate the model first: its scores go onto the card.",
+        "Writes a model as safetensors with what is needed to rebuild it, a few example images, a model card and checksums.\n"
+        "Evaluate the model first: its scores go onto the card.  Loading the folder runs no code from it.",
         EXAMPLES,
     )
     add = parser.add
@@ -28,6 +29,7 @@ def parser() -> CommandParser:
     add("--limits", metavar="TEXT", help="what the card should warn of, in your words (default: nothing)")
     add("--examples", type=NonNegativeInt, default=16, metavar="N",
         help="how many test images to put in, if the data may be passed on; 0 for none")  # fmt: skip
+    add("--trusted", action="store_true", help=TRUSTED_HELP)
     add("--half", action="store_true", help="write weights in half precision: half the size")
     return parser
 
@@ -38,12 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command(arguments: Sequence[str] | None) -> None:
     options = parser().parse_args(arguments)
+    if options.trusted:
+        search_working_directory()
 
     from cfgen.runs.export import export  # only now: importing torch and Lightning takes seconds
     from cfgen.runs.model import load_trained
 
     made = export(
-        load_trained(options.model),
+        load_trained(options.model, trusted=options.trusted),
         options.folder,
         name=options.name,
         limits=options.limits or "",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cfgen.command_line import run_command
+from cfgen.safety.classes import search_working_directory
 from cfgen.training.configs import config_title, packaged_configs, packaged_data
 from cfgen.training.options import check_options
 
@@ -33,6 +34,8 @@ options:
   --trainer.KEY VALUE    one setting of Lightning's Trainer, e.g. --trainer.max_epochs 5, --trainer.devices 2 (likewise)
   --model.help CLASS     all settings of a class, each with what it does and its default; --data.help CLASS likewise
   --trainer.help         all settings of the Trainer
+  --trusted              import classes of your own that earlier runs name, which runs code; those that your config names are
+                         imported in any case (default: of earlier runs, classes that come with cfgen alone)
   --print_config         prints the whole resolved config, ready to edit, and stops
   -h, --help             shows this page
 
@@ -53,6 +56,7 @@ finished it is used, and where it was interrupted the same command continues it:
   celeba_classifier ─────────────────┘                                 faces_modulated ──┬► faces_fair_classifier
                                                                        faces_classifier ─┘
 """
+TRUSTED = "--trusted"  # no part of a config: it is said anew each time
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,10 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def fit(words: Sequence[str]) -> TrainedRun:
     """Trains what the command's words say, and prints what is going on."""
+    trusted, words = TRUSTED in words, [word for word in words if word != TRUSTED]
     check_options(words)
+    search_working_directory()  # for the classes that the user's own config names
     from cfgen.training.run import train_from_words  # only now: importing torch and Lightning takes seconds
 
-    return train_from_words(words, tell=lambda text: print(text, flush=True))
+    return train_from_words(words, tell=lambda text: print(text, flush=True), trusted=trusted)
 
 
 def help_page() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cfgen.command_line import CommandParser, NonNegativeInt, parse_assignments, run_command
 from cfgen.errors import UserError
+from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
 
 EXAMPLES = """
   cfgen generate morphomnist-hvae --do thickness=5                     a model that comes with cfgen, and its examples
@@ -41,6 +42,7 @@ def parser() -> CommandParser:
         help="the attributes of your pictures that cannot be measured on them, the same for all files, e.g. label=3; "
         "needed with --images",
     )
+    add("--trusted", action="store_true", help=TRUSTED_HELP)
     add("--seed", type=NonNegativeInt, default=0, help="seed of the random numbers that some models need")
     add("--out", metavar="DIR", help="a new folder for the grid, the single images and attributes.csv; without it, only "
         "counterfactuals.png is written in the current folder (with a number where that exists)")  # fmt: skip
@@ -60,12 +62,19 @@ def command(arguments: Sequence[str] | None) -> None:
     index = parse_index(options.index or "0-4")
     if options.out and (path := Path(options.out)).exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"{path} exists already; choose a new folder", argument="out")
+    if options.trusted:
+        search_working_directory()
 
     from cfgen.runs.generation import generate  # only now: importing torch and Lightning takes seconds
     from cfgen.runs.model import load_trained
 
     made = generate(
-        load_trained(options.model), interventions, index=index, images=options.images, given=given, seed=options.seed
+        load_trained(options.model, trusted=options.trusted),
+        interventions,
+        index=index,
+        images=options.images,
+        given=given,
+        seed=options.seed,
     )
     print(f"images: {made.description}")
     if options.out:

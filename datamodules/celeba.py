@@ -171,8 +171,8 @@ class CelebA(AttributeDataModule):
         return images, read_table(folder, images, [*self._schema.names, self.target])
 
     def _cache_file(self, images: ImageFiles, table: Table) -> Path:
-        # names and sizes tell sets apart, and reading a hundred thousand files would take as long as packing them
-        listing = "\n".join(f"{name} {images.sizes[name]}" for name in table.names)
+        # names and stamps tell sets apart, and reading a hundred thousand files would take as long as packing them
+        listing = "\n".join(f"{name} {images.stamps[name]}" for name in table.names)
         recipe = {
             "version": _VERSION,
             "size": self.image_size,

@@ -15,6 +15,7 @@ from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
 from cfgen.morpho import MEASURES, measure, set_intensity, set_slant, set_thickness
 from cfgen.progress import progress
+from cfgen.safety.checksums import sha256_of
 from datamodules.base import AttributeDataModule, Split
 from datamodules.sources import cache, digits
 
@@ -35,6 +36,7 @@ ABOUT = {
     "published": "the 70,000 digits that DeepSCM published",
 }
 
+SPLITS = ("train", "val", "test")
 SETTABLE = ("thickness", "intensity", "slant")
 
 _VERSION = 1  # raise it when the same recipe gives other values: cached sets are then made again
@@ -165,7 +167,7 @@ class MorphoMNIST(AttributeDataModule):
     def read_splits(self) -> dict[str, Split]:
         arrays = self._arrays()
         splits: dict[str, Split] = {}
-        for split in ("train", "val", "test"):
+        for split in SPLITS:
             column = {name: torch.from_numpy(arrays[f"{split}/{name}"]) for name in ATTRIBUTES}
             splits[split] = Split(
                 images=torch.from_numpy(arrays[f"{split}/images"])[:, None],
@@ -182,12 +184,13 @@ class MorphoMNIST(AttributeDataModule):
     def _recipe(self, files: dict[str, Path]) -> dict[str, Any]:
         """All that the set depends on: two recipes that differ are kept apart."""
         sampled = {} if self.source == "published" else {"seed": self.seed, "independent_slant": self.independent_slant}
-        contents = {name: cache.file_digest(path) for name, path in files.items()}
+        contents = {name: sha256_of(path) for name, path in files.items()}
         return {"version": _VERSION, "source": self.source, "limit": self.limit, "files": contents} | sampled
 
     def _arrays(self) -> cache.Arrays:
         files = digits.locate(self.source, self.data_dir)
-        return cache.prepared(self.cache_dir, self._cache_name, self._recipe(files), lambda: self._make(files))
+        needed = [f"{split}/{name}" for split in SPLITS for name in ("images", *ATTRIBUTES)]
+        return cache.prepared(self.cache_dir, self._cache_name, self._recipe(files), lambda: self._make(files), needed)
 
     def _make(self, files: dict[str, Path]) -> cache.Arrays:
         splits = digits.read(self.source, files)

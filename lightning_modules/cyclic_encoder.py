@@ -58,6 +58,8 @@ class CyclicEncoder(ImageMechanismModule):
         self.hparams["mechanism"] = spec_of(ali)  # a checkpoint of this module is whole: it needs no other run
         if isinstance(mechanism, str):
             ali.require_fit_for(scm, image_shape, "mechanism", mechanism)
+        elif ali.image_shape != self.image_shape:
+            raise ValueError(f"image_shape is {self.image_shape}, and that of the mechanism {ali.image_shape}")
         ali.keep_inference_only()
         self.scm = ali.scm  # fitted already
         del ali.scm

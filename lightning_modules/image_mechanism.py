@@ -30,6 +30,8 @@ class ImageMechanismModule(pl.LightningModule, ABC):
         super().__init__()
         self.scm = AttributeSCM(**scm)
         self.image_shape = tuple(image_shape)
+        if len(self.image_shape) != 3 or not all(isinstance(n, int) and n > 0 for n in self.image_shape):
+            raise ValueError(f"image_shape is (channels, height, width), not {self.image_shape}")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuses a mechanism whose methods callers could not call: it would come out only after training."""

@@ -5,6 +5,7 @@ Importable by name (`tests.fakes.Painter`), so a checkpoint of one loads, also i
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -284,6 +285,15 @@ def fitted(kind: type[Mechanism], data: AttributeDataModule, **options: Any) -> 
     module = kind(data.scm_spec, **{"image_shape": data.image_shape} | options)
     module.scm.fit(data.train_columns)
     return module.eval()
+
+
+def finished(module: pl.LightningModule, folder: Path, config: Mapping[str, Any]) -> Path:
+    """The folder of a run that was trained to its end, with this config."""
+    folder.mkdir(parents=True)
+    saved(module, folder / "last.ckpt")
+    (folder / "config.yaml").write_text(json.dumps(config))
+    (folder / "finished.json").write_text("{}")
+    return folder
 
 
 def saved(module: pl.LightningModule, path: Path) -> str:

@@ -16,7 +16,7 @@ PACKAGES = ("cfgen", "lightning_modules", "datamodules", "callbacks")
 
 # from the top down; a room may import rooms of lower lines, and of its own line in one direction
 LAYERS = [
-    "commands cfgen.calibrate",
+    "commands cfgen.calibrate cfgen.verify",
     "cfgen.training cfgen.evaluation",
     "cfgen.audit",
     "cfgen.reporting cfgen.runs",
@@ -25,7 +25,7 @@ LAYERS = [
     "cfgen.counterfactual cfgen.figures cfgen.metrics cfgen.networks cfgen.scm cfgen.morpho cfgen.losses cfgen.checkpoints "
     "cfgen.effects",
     "cfgen.contracts cfgen.attributes cfgen.batch cfgen.progress cfgen.errors cfgen.command_line cfgen.processes "
-    "cfgen.lazy",
+    "cfgen.lazy cfgen.safety",
 ]
 LEVEL = {room: -k for k, line in enumerate(LAYERS) for room in line.split()}
 APART = [
@@ -37,7 +37,17 @@ APART = [
 FRONT_DOORS = {("cfgen.audit", "cfgen.audit.command")}
 COMMANDS_IN_ROOMS = {"cfgen.audit.command", "cfgen.audit.__main__"}
 LIGHT = ["cfgen", "cfgen.command_line", "cfgen.errors", "cfgen.audit", "cfgen.calibrate", "cfgen.evaluation"]
-LIGHT += ["cfgen.training", "cfgen.runs", "cfgen.reporting", "lightning_modules", "datamodules", "callbacks"]
+LIGHT += [
+    "cfgen.safety.classes",
+    "cfgen.safety.files",
+    "cfgen.verify",
+    "cfgen.training",
+    "cfgen.runs",
+    "cfgen.reporting",
+    "lightning_modules",
+    "datamodules",
+    "callbacks",
+]
 
 
 class Import(NamedTuple):

@@ -11,10 +11,10 @@ import pytest
 from cfgen.__main__ import main
 
 SAID = {
-    "generat x": "unknown command 'generat'. Did you mean 'generate'? Valid: audit, calibrate, data, evaluate, export, fit, generate, quickstart",
+    "generat x": "unknown command 'generat'. Did you mean 'generate'? Valid: audit, calibrate, data, evaluate, export, fit, generate, quickstart, verify",
     "generate": "MODEL, --do are missing; `cfgen generate --help` explains the options",
     "generate nope --do label=1": "there is no run, checkpoint or exported model at nope (runs here: none), and unknown packaged model 'nope'. Valid: faces-csali, faces-hvae, faces-modulated, morphomnist-csali, morphomnist-hvae",
-    "generate morphomnist-csali --doo label=1": "there is no option --doo. Did you mean --do? Valid: --do, --given, --help, --images, --index, --out, --seed",
+    "generate morphomnist-csali --doo label=1": "there is no option --doo. Did you mean --do? Valid: --do, --given, --help, --images, --index, --out, --seed, --trusted",
     "generate morphomnist-csali --do thicknes=3": "--do: unknown attribute 'thicknes'. Did you mean 'thickness'? Valid: intensity, label, slant, thickness",
     "generate morphomnist-csali --do thickness=99": "--do: do(thickness=99) is out of range. Valid: 0.876 to 6.256",
     "generate morphomnist-csali --do label=12": "--do: do(label): unknown value '12'. Did you mean '2'? Valid: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9",
@@ -40,6 +40,10 @@ SAID = {
     "fit --config quickstart --data.limt 3": "--data.limt: unknown option of MorphoMNIST 'limt'. Did you mean 'limit'? Valid: attributes, batch_size, cache_dir, data_dir, edges, independent_slant, limit, mechanisms, seed, source",
     "fit --config quickstart --trainer.max_epochs many": "--trainer.max_epochs: expected a whole number, not 'many'",
     "fit --config quickstart --ckpt_path nope.ckpt": "--ckpt_path: there is no checkpoint nope.ckpt: give a file, or 'last' for the newest run's",
+    "generate morphomnist-csali --do label=1 --images nope.png --given label=2": "--images: cannot read nope.png: No such file or directory",
+    "verify nope": "MODEL: there is no run, checkpoint or exported model at nope (runs here: none), and unknown packaged model 'nope'. Valid: faces-csali, faces-hvae, faces-modulated, morphomnist-csali, morphomnist-hvae",
+    "fit --config quickstart --name ' '": "--name: ' ' is not the name of a folder",
+    "evaluate morphomnist-csali --predictor=": "--predictor: expected a run, and nothing is named",
     "fit --config quickstart --name a/b": "--name: 'a/b' is not the name of a folder",
     "fit --config faces_ali --model.generator modul": "--model.generator: unknown generator 'modul'. Did you mean 'modulated'? Valid: modulated, paper, plain",
 }

@@ -41,6 +41,8 @@ def give(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
         runpy.run_path(words[0])
         return 0
     assert program == "cfgen"
+    for name in FILES:  # each command is a process of its own, which has imported none of them
+        sys.modules.pop(Path(name).stem, None)
     if words[0] == "fit":
         words += TINY.split()
         words += ["--model.latent_dim", "4"] if "my_model" in command else ["--model.width", "0.05"]

@@ -31,8 +31,10 @@ from cfgen.progress import progress as progress_bar
 from cfgen.reporting.files import write_files
 from cfgen.reporting.provenance import data_fingerprint, fingerprint, versions
 from cfgen.runs.card import CALIBRATION, renew_card
+from cfgen.runs.checksums import renew_checksums
 from cfgen.runs.data import results_folder
 from cfgen.runs.model import TrainedModel
+from cfgen.safety.files import read_json
 from lightning_modules import Predictor, ResidualKept
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ class Calibration:
         contents = self.to_dict()
         (path,) = write_files(folder, {CALIBRATION: json.dumps(contents, indent=1) + "\n"})
         renew_card(Path(folder), contents)
+        renew_checksums(Path(folder), [CALIBRATION])
         return path
 
 
@@ -136,10 +139,10 @@ def read_calibration(model: TrainedModel) -> Calibration | None:
     folders = [results_folder(model.source), *([model.folder] if model.folder is not None else [])]
     for folder in dict.fromkeys(folders):
         try:
-            found = Calibration.from_dict(json.loads((folder / CALIBRATION).read_text()))
+            found = Calibration.from_dict(read_json(folder / CALIBRATION))
             if found.facts["model"] == model_fingerprint(model):
                 return found
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # none there, or not one of this version
+        except (UserError, ValueError, KeyError, TypeError, AttributeError):  # none there, or not one of this version
             continue
     return None
 
@@ -153,6 +156,7 @@ def calibrate(
     keep_residual: bool = False,
     batch_size: int = 100,
     seed: int = 0,
+    trusted: bool = False,
     processes: Processes | None = None,
     progress: bool = False,
 ) -> Calibration:
@@ -172,13 +176,14 @@ def calibrate(
             counterfactual.
         batch_size: images at a time.
         seed: of the noise that is abducted, and of the folds of regressions.
+        trusted: classes of your own that a predictor's run names are imported, which runs code; the model's are as it was loaded.
         processes: where to compute, and with how many processes; by default here, on the model's device.
         progress: show a progress bar on stderr.
     """
     for argument, number, least in (("count", count, 1), ("batch_size", batch_size, 1), ("seed", seed, 0)):
         if number is not None and number < least:
             raise UserError(f"expected a whole number of {least} or more, not {number}", argument=argument)
-    given = None if predictor is None else fitting_predictor(predictor, model)
+    given = None if predictor is None else fitting_predictor(predictor, model, trusted)
     data = read_data(model, split)
     if given is None:
         own = own_predictor(model, data, processes=processes, progress=progress and is_first(processes))
@@ -213,11 +218,11 @@ def is_first(processes: Processes | None) -> bool:
     return processes is None or processes.first
 
 
-def fitting_predictor(predictor: str | Path | ReadsAttributes, model: TrainedModel) -> ReadsAttributes:
+def fitting_predictor(predictor: str | Path | ReadsAttributes, model: TrainedModel, trusted: bool) -> ReadsAttributes:
     """The predictor, if it can read all attributes of the model's images."""
     if isinstance(predictor, (str, Path)):
         try:
-            predictor = load_module(predictor, Predictor).eval()
+            predictor = load_module(predictor, Predictor, trusted).eval()
         except UserError as error:
             raise UserError(str(error), argument="predictor") from error
     theirs, ours = tuple(predictor.image_shape), tuple(model.module.image_shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from cfgen.command_line import (
     run_command,
 )
 from cfgen.errors import UserError
+from cfgen.safety.classes import search_working_directory
 
 __all__ = ["main"]
 
@@ -53,8 +53,9 @@ def parser() -> CommandParser:
         help=f"the classifier to audit: {KINDS}. Further ones are given by repeating the option and compared with the first; "
         "the options about input and output are for all of them")  # fmt: skip
     add("--trusted", action="store_true",
-        help="read a .pt2 file although that can run code from it; only for files whose source you trust (default: refuse "
-        "such files)")  # fmt: skip
+        help="read a .pt2 file, which can run code from it, and import classes of your own that a model, its data, a classifier "
+        "or a predictor names, which runs code too; only for files whose source you trust (default: refuse such files, and "
+        "import classes that come with cfgen alone)")  # fmt: skip
     add("--do", action="append", default=[], type=str, metavar="ATTRIBUTE=VALUE[,...]",
         help="an intervention, in the attribute's own units; commas join simultaneous ones, and further ones are given by "
         "repeating the option. Only images that do not have the values already are counted")  # fmt: skip
@@ -192,8 +193,8 @@ def command(words: Sequence[str]) -> int:
     for argument in ("do", "among"):
         for text in getattr(options, argument):
             parse_assignments(text, argument)  # what is not written so is refused at once
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # where MODULE:FUNCTION is looked for
+    if options.trusted or any(":" in name for name in options.classifier):
+        search_working_directory()  # where MODULE:FUNCTION is looked for
 
     import contextlib
     from dataclasses import replace
@@ -206,7 +207,7 @@ def command(words: Sequence[str]) -> int:
     from cfgen.runs.model import load_trained
 
     try:
-        model = load_trained(options.model[0])
+        model = load_trained(options.model[0], trusted=options.trusted)
     except UserError as error:
         raise UserError(str(error), argument="model") from error
     processes = Processes(options.accelerator, options.devices)

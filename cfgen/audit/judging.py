@@ -85,7 +85,7 @@ def calibrated_strength(calibration: Calibration, schema: Schema, do: Mapping[st
 
 
 def fitting_predictor(
-    predictor: str | Path | ReadsAttributes | None, mechanism: ImageMechanismModule, plan: Plan
+    predictor: str | Path | ReadsAttributes | None, mechanism: ImageMechanismModule, plan: Plan, trusted: bool = False
 ) -> ReadsAttributes | None:
     """The predictor that was given, if it can read the model's images and something that is asked of them; None where one is to
     be trained, or none is wanted."""
@@ -93,7 +93,7 @@ def fitting_predictor(
         return None
     if isinstance(predictor, (str, Path)):
         try:
-            predictor = load_module(predictor, Predictor).eval()
+            predictor = load_module(predictor, Predictor, trusted).eval()
         except UserError as error:
             raise UserError(str(error), argument="predictor") from error
     theirs, ours = tuple(predictor.image_shape), tuple(mechanism.image_shape)

@@ -25,14 +25,19 @@ class Question(NamedTuple):
 
 
 def question(
-    data: ImageData, split: str, classifier: str | Path | None, label: str | None, positive: int | None
+    data: ImageData,
+    split: str,
+    classifier: str | Path | None,
+    label: str | None,
+    positive: int | None,
+    trusted: bool = False,
 ) -> Question:
     """`label` says what yes means; without it a run of cfgen answers its target.  Of others nothing is known.
 
     The data's answers are its target or its attribute of that name.  A run's classes are numbered as its target is; how
     somebody else's are numbered is theirs to know, so there yes is that the attribute is present, whichever class says so.
     """
-    trained = trained_target(classifier)
+    trained = trained_target(classifier, trusted)
     own = trained is not None and label in (None, trained)
     name = trained if own else label
     if name is None:
@@ -47,7 +52,7 @@ def question(
     return Question(name, answers if answers is not None and answers.any() else None)
 
 
-def trained_target(classifier: str | Path | None) -> str | None:
+def trained_target(classifier: str | Path | None, trusted: bool = False) -> str | None:
     """What a run of cfgen was trained to answer, as the config beside it says; None of anything else."""
     if classifier is None:
         return None
@@ -55,8 +60,8 @@ def trained_target(classifier: str | Path | None) -> str | None:
     if not (path.is_dir() or (path.is_file() and path.suffix == ".ckpt")):
         return None
     try:
-        return target_name(run_data(classifier))
-    except (UserError, ValueError):  # a checkpoint alone, or one of data that is not to be had here
+        return target_name(run_data(classifier, trusted))
+    except UserError:  # a checkpoint alone, or one of data that is not to be had here
         return None
 
 

@@ -116,7 +116,8 @@ def audit(
         threshold: the answer is yes above this probability.
         label: what yes means; by default what a run of cfgen was trained to answer.  Where the data has a target or an
             attribute of that name, the classifier's accuracy is measured.
-        trusted: the classifier's file may run code, which reading a `.pt2` file can do.
+        trusted: the classifier's file may run code, which reading a `.pt2` file can do, and classes of your own that the run of a
+            classifier, a predictor or a further model names are imported, which does so too.
         split: "test" or "val".
         count: how many images, from the first; all by default.
         batch_size: images at a time.
@@ -132,11 +133,11 @@ def audit(
         model.scm, do, curves, hold, strengths, explain,
         explain_count=explain_count, seed=seed, batch_size=batch_size, keep_residual=keep_residual,
     )  # fmt: skip
-    others = fitting_models(model, models)
+    others = fitting_models(model, models, trusted)
     answering = respondents(
         classifier, positive, trusted=trusted, resize=resize, mean=mean, std=std, layout=layout, output=output
     )  # fmt: skip
-    reader = fitting_predictor(predictor, model.module, plan)
+    reader = fitting_predictor(predictor, model.module, plan, trusted)
     data = read_data(model, split)  # from here on it can take long
     images = Images(
         x=data.images(split)[:count],
@@ -150,7 +151,7 @@ def audit(
     everyone = torch.ones(len(images.x), dtype=torch.bool)
     members = {EVERYONE: everyone} | {text: cohort(images.columns, values) for text, values in cohorts.items()}
     check_intervention_work(model.schema, images.columns, plan, members)
-    answering = with_labels(answering, data, split, len(images.x), label)
+    answering = with_labels(answering, data, split, len(images.x), label, trusted)
     device = model.schema.low.device if processes is None else processes.device
     check_on(as_unit_float(images.x[:CHECKED]), answering, device)
     images, outside_pairs = choose_pairs(images, data, model, plan, pairs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from cfgen.counterfactual import as_unit_float, sweep
 from cfgen.errors import UserError
 from cfgen.runs.data import run_data
 from cfgen.runs.model import TrainedModel, load_trained
+from cfgen.safety.files import read_json
 from lightning_modules import ImageMechanismModule
 
 __all__ = ["choose_pairs", "fitting_models", "flip_examples", "model_scores", "outside_answers", "plain", "read_data"]
@@ -59,18 +59,21 @@ def read_data(model: TrainedModel, split: str) -> ImageData:
             "this model was not loaded from a run or a folder, so its data is not known; load it with cfgen.load",
             argument="model",
         )
-    data = run_data(model.source)
+    data = run_data(model.source, model.trusted)
     data.prepare_data()
     data.setup("test")
     return data
 
 
-def fitting_models(model: TrainedModel, others: Sequence[TrainedModel | str | Path]) -> list[TrainedModel]:
+def fitting_models(
+    model: TrainedModel, others: Sequence[TrainedModel | str | Path], trusted: bool = False
+) -> list[TrainedModel]:
     """Further models, if they make images of the same kind, of the same attributes and by the same graph."""
     found = []
     for given in others:
         try:
-            other = given if isinstance(given, TrainedModel) else load_trained(given, model.schema.low.device)
+            device = model.schema.low.device
+            other = given if isinstance(given, TrainedModel) else load_trained(given, device, trusted)
         except UserError as error:
             raise UserError(str(error), argument="model") from error
         if other.module.image_shape != model.module.image_shape:
@@ -178,6 +181,6 @@ def flip_examples(
 def model_scores(model: TrainedModel) -> dict[str, Any]:
     """What `cfgen evaluate` measured of the model, where it was run."""
     try:
-        return json.loads((model.folder / "metrics.json").read_text()) if model.folder is not None else {}
-    except (OSError, ValueError):
+        return read_json(model.folder / "metrics.json") if model.folder is not None else {}
+    except UserError:
         return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,12 @@ from cfgen.contracts import ImageData, KnowsTruth, SetsAttributes
 from cfgen.errors import UserError
 from cfgen.reporting.numbers import count_of
 from cfgen.runs.pictures import frame_of, read_picture
+from cfgen.safety.files import read_csv
 
 __all__ = ["OutsidePairs", "Pairs", "read_pairs", "true_pairs"]
 
 FEWEST = 10  # pairs of an intervention
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP")
-MOST_PIXELS = 50_000_000
 PICTURES = ("before", "after")
 UNMOVED = 1e-6  # of an attribute's range: encoding a value and decoding it again moves it less
 
@@ -162,10 +161,9 @@ def read_table(path: Path, schema: Schema) -> list[Row]:
     """The rows of the table that are not blank, if it has all columns."""
     needed = [*PICTURES, "do", *schema.names]
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets begin a file with a mark
-            lines = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"cannot read {path} as a table ({error})", argument="pairs") from error
+        lines = read_csv(path)
+    except UserError as error:
+        raise UserError(str(error), argument="pairs") from error
     header = [cell.strip() for cell in lines[0]] if lines else []
     if missing := [name for name in needed if name not in header]:
         raise UserError(
@@ -234,7 +232,7 @@ def read_pictures(path: Path, table: Sequence[Row], column: str, data: ImageData
         file = path.parent / row.cells[column]
         if file not in known:
             try:
-                known[file] = read_picture(file, data.image_shape, frame, formats=FORMATS, most_pixels=MOST_PIXELS)
+                known[file] = read_picture(file, data.image_shape, frame, formats=FORMATS)
             except UserError as error:
                 raise wrong(path, row, column, str(error)) from error
     return torch.stack([known[path.parent / row.cells[column]] for row in table])

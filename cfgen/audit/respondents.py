@@ -73,12 +73,12 @@ def respondents(
 
 
 def with_labels(
-    asked: Sequence[Respondent], data: ImageData, split: str, count: int, label: str | None
+    asked: Sequence[Respondent], data: ImageData, split: str, count: int, label: str | None, trusted: bool
 ) -> list[Respondent]:
     """The same, with what yes means and the data's own answers for the first `count` images."""
     found = []
     for one in asked:
-        meaning, labels = question(data, split, one.given, label, one.classifier.positive)
+        meaning, labels = question(data, split, one.given, label, one.classifier.positive, trusted)
         found.append(replace(one, label=meaning, labels=None if labels is None else labels[:count]))
     return found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cfgen.command_line import CommandParser, NonNegativeInt, PositiveInt, run_command
 from cfgen.errors import UserError
+from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,6 +52,7 @@ def parser() -> CommandParser:
     add("--batch_size", type=PositiveInt, default=100, metavar="N",
         help="images at a time; more need more memory, and the numbers stay the same")  # fmt: skip
     add("--seed", type=NonNegativeInt, default=0, metavar="N", help="seed of the noise and of the folds of regressions")
+    add("--trusted", action="store_true", help=TRUSTED_HELP)
     add("--accelerator", type=str, default="auto", help="where to compute, as in Lightning: auto, cpu, gpu, ...")
     add("--devices", type=str, default="1",
         help="how many devices, or which, as in Lightning; each gets its share of the images")  # fmt: skip
@@ -62,6 +64,8 @@ def parser() -> CommandParser:
 
 def command(arguments: Sequence[str] | None) -> None:
     options = parser().parse_args(arguments)
+    if options.trusted:
+        search_working_directory()
 
     from cfgen.audit.calibration import calibrate  # only now: importing torch and Lightning takes seconds
     from cfgen.processes import Processes
@@ -70,7 +74,7 @@ def command(arguments: Sequence[str] | None) -> None:
 
     try:
         require_finished(options.model)
-        model = load_trained(options.model)
+        model = load_trained(options.model, trusted=options.trusted)
     except UserError as error:
         raise UserError(str(error), argument="model") from error
     processes = Processes(options.accelerator, options.devices)
@@ -82,6 +86,7 @@ def command(arguments: Sequence[str] | None) -> None:
         keep_residual=options.keep_residual,
         batch_size=options.batch_size,
         seed=options.seed,
+        trusted=options.trusted,
         processes=processes,
         progress=True,
     )

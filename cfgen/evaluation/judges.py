@@ -55,15 +55,16 @@ def load_judges(
     predictors: Sequence[str | Path | ReadsAttributes] | None = None,
     fid: str | None = None,
     identity: str | None = None,
+    trusted: bool = False,
 ) -> Judges:
     """Loads what is named; refuses what sees images of another shape than the subject's.
 
     Without `predictors`, those that come with cfgen and know the subject's data.
     """
-    label = trained_target(classifier) if isinstance(classifier, str | Path) else None
+    label = trained_target(classifier, trusted) if isinstance(classifier, str | Path) else None
     return Judges(
-        classifier=judge("classifier", classifier, Classifier, subject),
-        predictors=named_judges(predictors, subject),
+        classifier=judge("classifier", classifier, Classifier, subject, trusted),
+        predictors=named_judges(predictors, subject, trusted),
         fid=None if fid is None else feature_distance(fid, subject),
         network="" if fid is None else network_name(fid),
         label=label or ANY,
@@ -72,7 +73,7 @@ def load_judges(
 
 
 def named_judges(
-    predictors: Sequence[str | Path | ReadsAttributes] | None, subject: Subject
+    predictors: Sequence[str | Path | ReadsAttributes] | None, subject: Subject, trusted: bool
 ) -> dict[str, ReadsAttributes]:
     """The predictors by their names: as they were typed, of a module its class."""
     found: dict[str, ReadsAttributes] = {}
@@ -83,18 +84,18 @@ def named_judges(
         if name in found:
             name = f"{name} {len(found) + 1}"
         source = packaged_judge(what) if isinstance(what, str | Path) else what
-        found[name] = judge("predictor", source, Predictor, subject)
+        found[name] = judge("predictor", source, Predictor, subject, trusted)
     return found
 
 
-def judge(argument: str, what: Any, kind: type[Any], subject: Subject) -> Any:
+def judge(argument: str, what: Any, kind: type[Any], subject: Subject, trusted: bool) -> Any:
     """A run's module, or the module itself where it is one."""
     if what is None:
         return None
     if isinstance(what, str | Path):
         with blame(argument):
             require_finished(what)
-            what = load_module(what, kind)
+            what = load_module(what, kind, trusted)
     theirs, ours = getattr(what, "image_shape", None), subject.mechanism.image_shape
     if theirs is not None and tuple(theirs) != tuple(ours):
         raise UserError(

@@ -41,6 +41,7 @@ class Options:
     seeds: int = 1
     values: int = 1
     batch_size: int | None = None
+    trusted: bool = False
     processes: Processes | None = None
     progress: bool = False
 
@@ -59,6 +60,9 @@ class Options:
             if number is not None and number < least:
                 raise UserError(f"expected a whole number of {least} or more, not {number}", argument)
 
+        for argument, named in (("classifier", (self.classifier,)), ("predictor", self.judges or ())):
+            if "" in named:
+                raise UserError("expected a run, and nothing is named", argument)
         if NONE in (several := self.judges or ()) and len(several) > 1:
             raise UserError(f"{NONE} stands for no judge, and cannot be named beside others", argument="predictor")
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytorch_lightning as pl
 import torch
 import yaml
 
 from cfgen import checkpoints
 from cfgen.attributes import Continuous, Schema
-from cfgen.checkpoints import CARD, found_class, load_module
+from cfgen.checkpoints import CARD, CONFIG, load_module
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.evaluation.subject import Subject
+from cfgen.runs.checksums import write_checksums
 from cfgen.runs.data import require_finished, run_config, run_data, run_folder
-from cfgen.runs.export import CONFIG, SCORES, recipe, write_text
+from cfgen.runs.export import SCORES, recipe, write_text
 from cfgen.runs.model import write_module
+from cfgen.safety.classes import found_class
+from cfgen.safety.files import read_json
 from lightning_modules import Predictor
 
 __all__ = ["fitting_judges", "known_names", "package_judge", "packaged_judge", "packaged_judges", "reading_scores"]
@@ -44,8 +48,9 @@ def fitting_judges(subject: Subject) -> list[str]:
 
 
 def fits(folder: Path, subject: Subject) -> bool:
-    card = json.loads((folder / CARD).read_text())["hyper_parameters"]
-    same_data = found_class(run_config(folder)["data"]["class_path"]) is type(subject.data)
+    card = read_json(folder / CARD)["hyper_parameters"]
+    trained_on = run_config(folder)["data"]["class_path"]
+    same_data = found_class(trained_on, pl.LightningDataModule, str(folder)) is type(subject.data)
     same_shape = tuple(card["image_shape"]) == tuple(subject.mechanism.image_shape)
     schema: Schema = subject.mechanism.scm.schema
     return same_data and same_shape and known_names(schema, Schema(card["scm"]["attributes"])) == list(schema.names)
@@ -75,6 +80,7 @@ def package_judge(run: str | Path, folder: str | Path) -> Path:
     data.setup("fit")
     scores = reading_scores(load_module(folder, Predictor).eval(), data, "val")
     write_text(folder / SCORES, json.dumps({**scores, "images": len(data.images("val")), "split": "val"}, indent=1))
+    write_checksums(folder)
     return folder
 
 

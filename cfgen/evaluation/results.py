@@ -14,6 +14,8 @@ from cfgen.evaluation.metrics.base import Description
 from cfgen.evaluation.statistics import Score
 from cfgen.reporting.files import png, table, write_files
 from cfgen.reporting.numbers import count_of, short
+from cfgen.runs.checksums import renew_checksums
+from cfgen.safety.files import read_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +124,9 @@ class Evaluation:
             f"metrics-{split}{partial}.csv": table(self.records()),  # metrics.csv is training's own
         }
         files |= {f"{name}-{split}.png": png(figure) for name, figure in self.figures.items()}
-        return write_files(folder, files)
+        written = write_files(folder, files)
+        renew_checksums(folder, files)
+        return written
 
     def records(self) -> list[dict[str, Any]]:
         """One line a score; with several seeds, also the standard error over these; with several judges, their range."""
@@ -139,9 +143,9 @@ class Evaluation:
 def tells_less(new: Mapping[str, Any], path: Path) -> bool:
     """Whether scores are of fewer images, or fewer scores, than those in a file: they must not take its place."""
     try:
-        old = json.loads(path.read_text())
+        old = read_json(path)
         return new["images"] < old["images"] or not new.keys() >= old.keys()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (UserError, KeyError, TypeError):
         return False
 
 

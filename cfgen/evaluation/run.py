@@ -50,6 +50,7 @@ def evaluate(
     seeds: int = 1,
     values: int = 1,
     batch_size: int | None = None,
+    trusted: bool = False,
     processes: Processes | None = None,
     progress: bool = False,
 ) -> Evaluation:
@@ -70,12 +71,13 @@ def evaluate(
         seeds: repeats everything with so many seeds from `seed` on; scores are then means over seeds.
         values: how many values of every attribute that is measured each image is asked for; the paper asks for 100.
         batch_size: images at a time, by default as many as are fast for their size; no score depends on it.
+        trusted: classes of your own that a run names are imported, which runs code; those of a loaded model are as it was loaded.
         processes: several processes that share the images, each of which returns the same; one by default.
         progress: shows a progress bar on stderr.
     """
     options = Options(
         metrics=metrics, classifier=classifier, predictor=predictor, fid=fid, identity=identity, split=split, count=count,
-        seed=seed, seeds=seeds, values=values, batch_size=batch_size, processes=processes, progress=progress,
+        seed=seed, seeds=seeds, values=values, batch_size=batch_size, trusted=trusted, processes=processes, progress=progress,
     )  # fmt: skip
     _, steps = evaluations([model], options)
     return next(steps)
@@ -83,8 +85,10 @@ def evaluate(
 
 def evaluations(models: Sequence[Model], options: Options) -> tuple[list[Subject], Iterator[Evaluation]]:
     """What is evaluated, and one evaluation after the other as they are asked for; all that is refused is refused first."""
-    subjects = subjects_of(models, options.split, options.count)
-    judges = load_judges(subjects[0], options.classifier, options.judges, options.fid, options.identity)
+    subjects = subjects_of(models, options.split, options.count, options.trusted)
+    judges = load_judges(
+        subjects[0], options.classifier, options.judges, options.fid, options.identity, options.trusted
+    )
     chosen = choose(options.metrics, subjects[0], judges)
     device = subjects[0].schema.low.device
     if options.processes is not None:

@@ -43,8 +43,8 @@ class Subject:
         return self.mechanism.scm.schema
 
 
-def subjects_of(models: Sequence[Model], split: str, count: int | None) -> list[Subject]:
-    """The models with the first `count` images of a split.
+def subjects_of(models: Sequence[Model], split: str, count: int | None, trusted: bool = False) -> list[Subject]:
+    """The models with the first `count` images of a split; `trusted` is about models that are loaded now.
 
     Refuses runs that are unfinished, models given twice, and several that do not share their images.
     """
@@ -53,8 +53,10 @@ def subjects_of(models: Sequence[Model], split: str, count: int | None) -> list[
     with blame(argument):
         for source in sources:
             require_finished(source)
-        trained = [model if isinstance(model, TrainedModel) else load_trained(model) for model in models]
-        data = [run_data(source) for source in sources]
+        trained = [
+            model if isinstance(model, TrainedModel) else load_trained(model, trusted=trusted) for model in models
+        ]
+        data = [run_data(source, model.trusted or trusted) for source, model in zip(sources, trained, strict=True)]
     folders = [run_folder(source) for source in sources]
     for place, folder in enumerate(folders):
         if folder in folders[:place]:

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cfgen.safety.checksums import sha256_of
+
 __all__ = ["data_fingerprint", "fingerprint", "git_commit", "versions"]
 
 PACKAGES = ("cfgen", "torch", "pytorch-lightning", "torchmetrics", "numpy", "onnxruntime")
@@ -59,8 +61,7 @@ def fingerprint(what: str | Path | None, module: nn.Module) -> str:
     have no weights at all.  What that file imports is not looked at.
     """
     if what is not None and Path(what).is_file():
-        with Path(what).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(Path(what))
     digest = hashlib.sha256()
     if what is not None and not Path(what).exists() and ":" in str(what):
         module_name, _, function = str(what).partition(":")

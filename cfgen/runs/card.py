@@ -10,10 +10,12 @@ from typing import Any
 import yaml
 
 from cfgen.checkpoints import CARD, class_path, earlier_runs
+from cfgen.errors import UserError
+from cfgen.runs.checksums import renew_checksums
 from cfgen.runs.folders import write_atomically
 from cfgen.runs.model import TrainedModel
 
-__all__ = ["CALIBRATION", "README", "errors_in_short", "model_card", "renew_card"]
+__all__ = ["CALIBRATION", "README", "errors_in_short", "model_card", "renew_card", "require_calibration"]
 
 README = "README.md"  # the card, in a model's folder
 CALIBRATION = "calibration.json"  # what `cfgen calibrate` leaves there
@@ -76,7 +78,7 @@ def attributes(model: TrainedModel) -> str:
 
 def recipe(model: TrainedModel, config: Mapping[str, Any]) -> str:
     """What a run's config says, and of which models of earlier runs it was made."""
-    trainer = config.get("trainer", {})
+    trainer = config.get("trainer") or {}
     parts = {key: config[key] for key in ("data", "model") if key in config}
     for key in earlier_runs(class_path(model.module)):
         spec = model.module.hparams[key]
@@ -97,7 +99,8 @@ def plain(value: Any) -> Any:
 
 def score_table(scores: Mapping[str, Any]) -> str:
     """Every number that `cfgen evaluate` found, with its standard error where there is one."""
-    about = [f"{scores['images']:,}" if "images" in scores else "", str(scores.get("split", "")), "images"]
+    images = scores.get("images")
+    about = [f"{images:,}" if isinstance(images, int) else "", str(scores.get("split", "")), "images"]
     seed = f", seed {scores['seed']}" if "seed" in scores else ""
     errors = scores.get("standard_errors")
     errors = errors if isinstance(errors, Mapping) else {}
@@ -122,6 +125,15 @@ def renew_card(folder: Path, calibration: Mapping[str, Any]) -> None:
     section = f"## {DRAWN}\n\n{drawn_table(calibration)}\n"
     parts = [f"{before.rstrip()}\n\n{section}", *([f"\n{limits}{after}"] if limits else [])]
     write_atomically(card, lambda file: file.write("".join(parts).encode()))
+    renew_checksums(folder, [README])
+
+
+def require_calibration(calibration: Mapping[str, Any], path: Path) -> None:
+    """Refuses what `cfgen calibrate` did not write, before a card is made of it."""
+    try:
+        drawn_table(calibration)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path} is not what cfgen calibrate wrote; delete it or make it again") from error
 
 
 def drawn_table(calibration: Mapping[str, Any]) -> str:

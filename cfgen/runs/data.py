@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+import pytorch_lightning as pl
 
 from cfgen import checkpoints
-from cfgen.checkpoints import CARD, best_checkpoint, built, located
+from cfgen.checkpoints import CARD, CONFIG, best_checkpoint, located
 from cfgen.errors import UserError
 from cfgen.runs.folders import FINISHED, how_to_go_on
+from cfgen.safety.classes import found_class, trusting
+from cfgen.safety.files import read_yaml
 
-__all__ = ["OWN_DATA", "require_finished", "results_folder", "run_config", "run_data", "run_folder"]
+__all__ = [
+    "LOCAL",
+    "OWN_DATA",
+    "read_config",
+    "require_finished",
+    "results_folder",
+    "run_config",
+    "run_data",
+    "run_folder",
+]
 
 OWN_DATA = ("batch_size", "flip")  # how a run goes through its data; the others say what the images are
+LOCAL = ("data_dir", "cache_dir")  # of the machine it was trained on
 
 
 def run_folder(what: str | Path) -> Path:
@@ -31,21 +44,47 @@ def results_folder(what: str | Path) -> Path:
     return Path("runs") / folder.name if folder.parent == checkpoints.PACKAGED else folder
 
 
+def read_config(path: Path, *needed: str) -> dict[str, Any]:
+    """A run's config, in which the needed sections name a class and its options."""
+    config = read_yaml(path)
+    for name in needed:
+        part = config.get(name)
+        if not isinstance(part, dict) or not isinstance(part.get("class_path"), str):
+            raise UserError(f"{path} is not a run's config: it does not say the {name}'s class_path")
+        if not isinstance(part.get("init_args") or {}, dict):
+            raise UserError(f"{path} is not a run's config: the {name}'s init_args are not names with values")
+    if not isinstance(config.get("trainer") or {}, dict):
+        raise UserError(f"{path} is not a run's config: the trainer's options are not names with values")
+    return config
+
+
 def run_config(what: str | Path) -> dict[str, Any]:
     """The config beside a model; empty where there is none that can be read."""
     try:
-        return yaml.safe_load((run_folder(what) / "config.yaml").read_text()) or {}
-    except (OSError, yaml.YAMLError):
+        return read_config(run_folder(what) / CONFIG, "data")
+    except UserError:
         return {}
 
 
-def run_data(what: str | Path) -> Any:
-    """The DataModule a model was trained on, as the config beside it says; nothing is read yet."""
-    path = run_folder(what) / "config.yaml"
-    try:
-        return built(yaml.safe_load(path.read_text())["data"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ImportError, AttributeError) as error:
-        raise UserError(f"{path} does not say which data this model was trained on ({error})") from error
+def run_data(what: str | Path, trusted: bool = False) -> Any:
+    """The DataModule a model was trained on, as the config beside it says; nothing is read yet.
+
+    With `trusted`, one that does not come with cfgen is imported too, which runs code.
+    """
+    folder = run_folder(what)
+    path = folder / CONFIG
+    if not path.is_file():
+        raise UserError(f"{folder} does not say which data this model was trained on: it has no {CONFIG}")
+    section = read_config(path, "data")["data"]
+    arguments: Mapping[str, Any] = section.get("init_args") or {}
+    if (folder / CARD).is_file():  # an export comes from elsewhere, and does not say where files lie here
+        arguments = {key: value for key, value in arguments.items() if key not in LOCAL}
+    with trusting(trusted):
+        kind = found_class(section["class_path"], pl.LightningDataModule, str(path))
+        try:
+            return kind(**arguments)
+        except Exception as error:  # constructors refuse bad values in many ways
+            raise UserError(f"{path}: {section['class_path']} cannot be built ({error})") from error
 
 
 def require_finished(what: str | Path, argument: str | None = None) -> None:

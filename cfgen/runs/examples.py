@@ -10,12 +10,12 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from cfgen.attributes import Columns, Schema
+from cfgen.checkpoints import EXAMPLES
 from cfgen.errors import UserError
 from cfgen.runs.folders import write_atomically
 
-__all__ = ["EXAMPLES", "Examples", "read_examples", "write_examples"]
+__all__ = ["Examples", "read_examples", "write_examples"]
 
-EXAMPLES = "examples.safetensors"
 _IMAGES, _COLUMN = "images", "attributes/"
 
 
@@ -44,4 +44,6 @@ def read_examples(folder: Path, schema: Schema) -> Examples | None:
     rows = {column.shape for column in columns.values()}
     if images.dtype != torch.uint8 or images.ndim != 4 or rows != {images.shape[:1]}:
         raise UserError(f"{path} is damaged: images and attributes do not match")
+    if not all(column.isfinite().all() for column in columns.values()):
+        raise UserError(f"{path} is damaged: it has attributes that are not finite numbers")
     return Examples(images, columns)

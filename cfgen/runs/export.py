@@ -9,18 +9,20 @@ from typing import Any
 
 import yaml
 
-from cfgen.checkpoints import CARD, WEIGHTS, best_checkpoint, earlier_runs, located
+from cfgen.checkpoints import CARD, CONFIG, EXAMPLES, WEIGHTS, best_checkpoint, earlier_runs, located
 from cfgen.errors import UserError
-from cfgen.runs.card import CALIBRATION, README, model_card
-from cfgen.runs.data import run_data, run_folder
-from cfgen.runs.examples import EXAMPLES, Examples, read_examples, write_examples
+from cfgen.runs.card import CALIBRATION, README, model_card, require_calibration
+from cfgen.runs.checksums import write_checksums
+from cfgen.runs.data import LOCAL, read_config, run_data, run_folder
+from cfgen.runs.examples import Examples, read_examples, write_examples
 from cfgen.runs.folders import write_atomically
 from cfgen.runs.model import TrainedModel
+from cfgen.safety.files import read_json
+from cfgen.safety.names import require_folder_name
 
 __all__ = ["Exported", "export"]
 
-CONFIG, SCORES = "config.yaml", "metrics.json"
-LOCAL = ("data_dir", "cache_dir")  # of the machine it was trained on
+SCORES = "metrics.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ def export(
     source = run_folder(model.source)
     config, scores = recipe(source / CONFIG), found_in(source / SCORES)
     calibration = None if outdated(source / CALIBRATION, model.source) else found_in(source / CALIBRATION)
+    if calibration is not None:
+        require_calibration(calibration, source / CALIBRATION)
     target = Path(folder) if folder is not None else Path(run_name(source, config))
     if target.exists():
         raise UserError(f"{target} exists already; choose a new folder", argument="folder")
@@ -69,6 +73,7 @@ def export(
     size = (target / WEIGHTS).stat().st_size
     card = model_card(name or target.name, model, size, about, config, scores, limits, calibration)
     write_text(target / README, card)
+    write_checksums(target)
     total = sum(file.stat().st_size for file in target.iterdir())
     return Exported(target, total, len(shared.images) if shared else 0, scores is not None)
 
@@ -78,37 +83,38 @@ def write_text(path: Path, text: str) -> None:
 
 
 def run_name(source: Path, config: dict[str, Any] | None) -> str:
-    """The name the run was given, else that of its folder."""
+    """The name the run was given, else that of its folder.  Whoever made the run chose it: it is a name here, and no path."""
     name = (config or {}).get("name")
-    return str(name) if name else (source.parent.name if source.name.isdigit() else source.resolve().name)
+    name = str(name) if name else (source.parent.name if source.name.isdigit() else source.resolve().name)
+    return require_folder_name(
+        name, "folder", remedy=", which its config gives the model: say what the folder is called"
+    )
 
 
 def recipe(path: Path) -> dict[str, Any] | None:
     """A run's config without the places of the machine it ran on; earlier runs by the names they can be trained by."""
-    try:
-        config = yaml.safe_load(path.read_text())
-        data, model = config["data"], config["model"]
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is not a run's config ({error})") from error
+    config = read_config(path, "data", "model")
     for key in LOCAL:
-        (data.get("init_args") or {}).pop(key, None)
-    config.get("trainer", {}).pop("default_root_dir", None)
-    for key in earlier_runs(model["class_path"]):
-        earlier = Path(str(model["init_args"][key]))
-        model["init_args"][key] = earlier.parent.name if earlier.name.isdigit() else earlier.name
+        (config["data"].get("init_args") or {}).pop(key, None)
+    (config.get("trainer") or {}).pop("default_root_dir", None)
+    arguments = config["model"].get("init_args") or {}
+    for key in earlier_runs(config["model"]["class_path"]):
+        if key in arguments:
+            earlier = Path(str(arguments[key]))
+            arguments[key] = earlier.parent.name if earlier.name.isdigit() else earlier.name
     return config
 
 
 def found_in(path: Path) -> dict[str, Any] | None:
     """What `cfgen evaluate` or `cfgen calibrate` has left beside a run."""
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not what cfgen wrote ({error}); delete it or make it again") from error
+    try:
+        return read_json(path)
+    except UserError as error:
+        raise UserError(f"{error}: it is not what cfgen wrote; delete it or make it again") from error
 
 
 def outdated(calibration: Path, what: str | Path) -> bool:
@@ -127,7 +133,7 @@ def examples_to_share(
     """Example images that may be given away, and what the card says of them and of the data."""
     if config is None or model.source is None:
         return None, []
-    data = run_data(model.source)
+    data = run_data(model.source, model.trusted)
     about = [data.about] if getattr(data, "about", "") else []
     shared = data.shareable() if hasattr(data, "shareable") else None
     if shared is None or count < 1:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from cfgen.attributes import Categorical, Columns, Continuous, Schema, unknown_name
+from cfgen.checkpoints import CONFIG
 from cfgen.contracts import measured_names
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.errors import UserError
@@ -165,7 +166,7 @@ def known_images(model: TrainedModel, index: Sequence[int]) -> Source:
         images, columns = examples
         kind, prefix = "examples that come with the model", "example-"
     elif model.source is not None:
-        data = run_data(model.source)
+        data = run_data(model.source, model.trusted)
         data.prepare_data()
         data.setup("test")
         images, columns = data.images("test"), data.columns("test")
@@ -181,10 +182,8 @@ def known_images(model: TrainedModel, index: Sequence[int]) -> Source:
 
 def own_images(model: TrainedModel, files: Sequence[str | Path], given: Mapping[str, Any]) -> Source:
     """Image files framed as the model's own images were, with the attributes that are given or can be measured."""
-    try:
-        data: Any = run_data(model.source) if model.source is not None else None
-    except UserError:  # nothing beside the model says what its data was
-        data = None
+    told = model.folder is not None and (model.folder / CONFIG).is_file()  # else nothing says what its data was
+    data: Any = run_data(model.source, model.trusted) if told and model.source is not None else None
     shape = model.module.image_shape
     try:
         pixels = [read_picture(file, shape, frame_of(data, shape)) for file in files]

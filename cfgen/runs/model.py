@@ -81,13 +81,18 @@ class TrainedModel:
     """A trained image mechanism with its Attribute-SCM, spoken to in real units.
 
     Images are (N, C, H, W), (N, H, W) or a single (H, W), uint8 or float in [0, 1], arrays or tensors; attributes are a
-    mapping from name to one value or one for each image.  `source` is what it was loaded from, for what needs its data.
+    mapping from name to one value or one for each image.  `source` is what it was loaded from, for what needs its data;
+    `trusted` says that the class of that data may be imported from anywhere.
     """
 
     def __init__(
-        self, module: ImageMechanismModule, folder: Path | None = None, source: str | Path | None = None
+        self,
+        module: ImageMechanismModule,
+        folder: Path | None = None,
+        source: str | Path | None = None,
+        trusted: bool = False,
     ) -> None:
-        self.module, self.folder, self.source = module.eval(), folder, source
+        self.module, self.folder, self.source, self.trusted = module.eval(), folder, source, trusted
         self.scm, self.schema = module.scm, module.scm.schema
 
     def examples(self) -> tuple[Tensor, dict[str, Any]]:
@@ -176,13 +181,13 @@ def write_module(module: pl.LightningModule, folder: Path, half: bool) -> None:
     write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))
 
 
-def load_mechanism(what: str | Path, device: str | torch.device = "cpu") -> ImageMechanismModule:
+def load_mechanism(what: str | Path, device: str | torch.device = "cpu", trusted: bool = False) -> ImageMechanismModule:
     """The trained mechanism of a run folder, a checkpoint file, an exported folder or a packaged model."""
-    module: ImageMechanismModule = load_module(what, ImageMechanismModule)  # type: ignore[type-abstract]  # only a bound
+    module: ImageMechanismModule = load_module(what, ImageMechanismModule, trusted)  # type: ignore[type-abstract]  # only a bound
     return module.to(device)
 
 
-def load_trained(what: str | Path, device: str | torch.device = "cpu") -> TrainedModel:
+def load_trained(what: str | Path, device: str | torch.device = "cpu", trusted: bool = False) -> TrainedModel:
     """Loads a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file, an exported folder, or
-    by its name a model that comes with cfgen."""
-    return TrainedModel(load_mechanism(what, device), run_folder(what), what)
+    by its name a model that comes with cfgen.  With `trusted`, classes of one's own are imported, which runs code."""
+    return TrainedModel(load_mechanism(what, device, trusted), run_folder(what), what, trusted)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from cfgen.errors import UserError
+from cfgen.safety.pictures import FORMATS, decoded_picture
 
 __all__ = ["Frame", "frame_of", "read_picture"]
 
@@ -31,31 +31,16 @@ def read_picture(
     image_shape: Sequence[int],
     frame: Frame,
     *,
-    formats: tuple[str, ...] | None = None,
-    most_pixels: int | None = None,
+    formats: tuple[str, ...] = FORMATS,
 ) -> Tensor:
-    """A picture as uint8, (C, H, W), upright, framed and in the images' colours.
-
-    `formats` are those of PIL that are read, all by default.  A picture with more than `most_pixels` is refused before it is
-    decoded: a small file can hold a very large one.
-    """
+    """A picture as uint8, (C, H, W), upright, framed and in the images' colours; `formats` are those of PIL that are read."""
     channels, height, width = image_shape
+    picture = decoded_picture(file, formats)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            opened = Image.open(file, formats=formats)
-        with opened:
-            pixels = opened.width * opened.height
-            if most_pixels is not None and pixels > most_pixels:
-                raise UserError(f"{file} has {pixels:,} pixels, and at most {most_pixels:,} are read: make it smaller")
-            upright = ImageOps.exif_transpose(opened)
-            if upright.mode.startswith("I;16"):  # 65,536 greys, which `convert` would cut off at 255
-                upright = Image.fromarray((np.array(upright) >> 8).astype(np.uint8))
-            coloured = upright.convert("L" if channels == 1 else "RGB")
-    except UserError:
-        raise
-    except Exception as error:  # decoders raise what they like on a broken file
-        known = ", ".join(formats[:-1]) + f" or {formats[-1]}" if formats else ""
-        reason = f"{known} is expected" if known and isinstance(error, UnidentifiedImageError) else error
-        raise UserError(f"{file} cannot be read as an image ({reason})") from error
-    return torch.from_numpy(np.array(frame(coloured))).reshape(height, width, channels).permute(2, 0, 1)
+        upright = ImageOps.exif_transpose(picture)
+        if upright.mode.startswith("I;16"):  # 65,536 greys, which `convert` would cut off at 255
+            upright = Image.fromarray((np.array(upright) >> 8).astype(np.uint8))
+        framed = np.array(frame(upright.convert("L" if channels == 1 else "RGB")))
+    except Exception as error:  # whatever the notes that a camera leaves in a file may hold
+        raise UserError(f"{file} cannot be read as an image ({error})") from error
+    return torch.from_numpy(framed).reshape(height, width, channels).permute(2, 0, 1)

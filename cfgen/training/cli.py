@@ -16,6 +16,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from callbacks import BestCheckpoint, EpochSeed, ParameterSummary
 from cfgen.errors import UserError
 from cfgen.runs.folders import AtomicCheckpointIO
+from cfgen.safety.names import require_folder_name
 from cfgen.training.checks import check_names, refusal_in
 from cfgen.training.configs import packaged_configs, with_packaged_data
 from cfgen.training.options import TOP_LEVEL
@@ -68,8 +69,7 @@ class FitCLI(LightningCLI):
         self.config = parser.parse_args(with_packaged_data(args))
         if self.config.name is None:
             self.config.name = Path(str(self.config.config[0])).stem if self.config.config else "run"
-        if "/" in self.config.name or not self.config.name.strip("."):
-            raise UserError(f"{self.config.name!r} is not the name of a folder", argument="name")
+        require_folder_name(self.config.name, argument="name")
         if not isinstance(seed := self.config.seed_everything, bool) and not 0 <= seed < 2**32:
             raise UserError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}", argument="seed_everything")
 

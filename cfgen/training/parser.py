@@ -9,6 +9,7 @@ from jsonargparse import ActionConfigFile, Namespace
 from pytorch_lightning.cli import LightningArgumentParser
 
 from cfgen.errors import UserError
+from cfgen.safety.files import read_text
 from cfgen.training.configs import find_config
 from cfgen.training.errors import explain
 
@@ -20,7 +21,12 @@ class PackagedConfigFile(ActionConfigFile):
 
     @staticmethod
     def apply_config(parser: Any, cfg: Namespace, dest: str, value: str) -> None:
-        ActionConfigFile.apply_config(parser, cfg, dest, str(find_config(value)))
+        path = find_config(value)
+        try:
+            read_text(path)  # refuses what is no text at all, which the parser would stumble over
+        except UserError as error:
+            raise UserError(str(error), argument="config") from error
+        ActionConfigFile.apply_config(parser, cfg, dest, str(path))
 
 
 class OneLineParser(LightningArgumentParser):

@@ -16,6 +16,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from cfgen.errors import UserError
 from cfgen.processes import end_process_group
+from cfgen.safety.classes import trusting
 from cfgen.training.fitting import Tell, run_steps
 from cfgen.training.options import check_options
 from cfgen.training.quiet import quiet
@@ -76,6 +77,7 @@ def train(
     runs_dir: str | PathLike[str] = "runs",
     ckpt_path: str | PathLike[str] | None = None,
     tell: Tell | None = None,
+    trusted: bool = False,
     **overrides: Any,
 ) -> TrainedRun:
     """Trains what a config says, in a run folder of its own; earlier runs that it needs are used, or trained first.
@@ -91,6 +93,7 @@ def train(
         runs_dir: the folder in which `NAME/001` is made.
         ckpt_path: a checkpoint to start a new run from, or `last` to go on with the newest run of this name in its folder.
         tell: called with each line that says what is going on, e.g. `print`; on the first process only.
+        trusted: classes of your own that earlier runs name are imported, which runs code; the config's are in any case.
         overrides: values of the config, as `model={"width": 0.5}`, `data=...`, `trainer=...`, `seed_everything=1`, or by their
             full name as `**{"trainer.max_epochs": 2}`.
     """
@@ -100,17 +103,17 @@ def train(
             words.append(f"--{option}={fspath(value)}")
     words += [word for key, value in overrides.items() for word in _override(key, value)]
     check_options(words)
-    return train_from_words(words, tell)
+    return train_from_words(words, tell, trusted)
 
 
-def train_from_words(words: Sequence[str], tell: Tell | None = None) -> TrainedRun:
+def train_from_words(words: Sequence[str], tell: Tell | None = None, trusted: bool = False) -> TrainedRun:
     """`train`, with a config and values as `cfgen fit` takes them."""
 
     def on_first(text: str) -> None:
         if tell is not None and rank_zero_only.rank == 0:  # type: ignore[attr-defined]  # set by Lightning at import
             tell(text)
 
-    with quiet(), _own_process_group():
+    with quiet(), _own_process_group(), trusting(trusted):
         folder, config, epochs, steps = run_steps(plan(words), on_first)
     return TrainedRun(folder, config, epochs, steps, {} if folder is None else last_values(folder / METRICS))
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
-from cfgen.checkpoints import CARD, built, earlier_runs, located, packaged_models
+from cfgen.checkpoints import CARD, CONFIG, earlier_runs, located, packaged_models
 from cfgen.errors import UserError, unknown_name
-from cfgen.runs.data import OWN_DATA
+from cfgen.runs.data import OWN_DATA, read_config
 from cfgen.runs.folders import FINISHED, find_last_run, runs_of
+from cfgen.safety.classes import built
 from cfgen.training.checks import check_names, refusal_in
 from cfgen.training.cli import FitCLI
 from cfgen.training.configs import SUFFIXES, packaged_configs
@@ -203,8 +203,8 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
 def config_of(run: Path) -> dict[str, Any]:
     """A run's config; empty where there is none that can be read."""
     try:
-        return yaml.safe_load((run / "config.yaml").read_text()) or {}
-    except (OSError, yaml.YAMLError):
+        return read_config(run / CONFIG, "data", "model")
+    except UserError:
         return {}
 
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from cfgen.errors import UserError
-from cfgen.progress import progress
+from cfgen.safety.pictures import decoded_jpeg
 from datamodules.celeba import CelebA
-from datamodules.faces.draw import paint
-from datamodules.faces.scm import ATTRIBUTES, EDGES, Population, attractiveness, draw
-from datamodules.sources import cache, celeba_files
-from datamodules.sources.packing import BLOCK, on_all_cores
+from datamodules.faces.files import DrawnFiles, attribute_matrix, blocks, drawn_folder, jpegs
+from datamodules.faces.scm import ATTRIBUTES, EDGES, TARGET, Population, attractiveness, draw
+from datamodules.sources import cache
+from datamodules.sources.celeba_files import Table, crop_and_resize, read_table
+from datamodules.sources.packing import on_all_cores
 
 __all__ = ["Faces"]
 
-_TARGET = "Attractive"
 _VERSION = 1  # raise it when the same seed gives other faces: sets are then drawn again
 
 
@@ -47,7 +44,7 @@ class Faces(CelebA):
         flip: mirror each training image with probability 1/2, on the device.
     """
 
-    known: ClassVar[tuple[str, ...]] = tuple(sorted((*ATTRIBUTES, _TARGET)))
+    known: ClassVar[tuple[str, ...]] = tuple(sorted((*ATTRIBUTES, TARGET)))
     left_out: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -72,7 +69,7 @@ class Faces(CelebA):
             batch_size=batch_size,
             seed=seed,
             attributes=attributes,
-            target=_TARGET,
+            target=TARGET,
             edges=edges,
             mechanisms=mechanisms,
             image_size=image_size,
@@ -90,12 +87,9 @@ class Faces(CelebA):
     def folder(self) -> Path:
         """The folder with the set; draws it where it is not there yet."""
         recipe = {"version": _VERSION, "seed": self.seed, "count": self.count}
-        folder = cache.location(self.cache_dir, f"faces-{self.count}", recipe).with_suffix("")
-        if not folder.is_dir():
-            with cache.locked(folder):
-                if not folder.is_dir():  # else the process that held the lock has just drawn it
-                    self._write(folder)
-        return folder
+        return drawn_folder(
+            cache.location(self.cache_dir, f"faces-{self.count}", recipe).with_suffix(""), self._everyone
+        )
 
     def persons(self, split: str) -> Tensor:
         raise UserError("drawn faces are nobody's, and no two of them are of one person; CelebA's photographs are")
@@ -128,14 +122,14 @@ class Faces(CelebA):
 
     def _drawn(self, population: Population, attributes: Mapping[str, np.ndarray]) -> Tensor:
         """The faces with these attributes, on the way through JPEG, crop and resize that the set took."""
-        wanted = _matrix(attributes)
+        wanted = attribute_matrix(attributes)
         images = np.empty((len(population), *self.image_shape), dtype=np.uint8)
 
         def render(block: slice) -> None:
-            drawn = (celeba_files.decode(data) for data in _jpegs(population.state[block], wanted[block]))
-            images[block] = celeba_files.crop_and_resize(drawn, block.stop - block.start, self.crop, self.image_size)
+            drawn = (decoded_jpeg(data, "a face") for data in jpegs(population.state[block], wanted[block]))
+            images[block] = crop_and_resize(drawn, block.stop - block.start, self.crop, self.image_size)
 
-        for _ in on_all_cores(render, _blocks(len(population))):
+        for _ in on_all_cores(render, blocks(len(population))):
             pass
         return torch.from_numpy(images)
 
@@ -164,67 +158,7 @@ class Faces(CelebA):
         given = {name: column.cpu().numpy().astype(np.int64) for name, column in self.schema.decode(a_c).items()}
         return population.attributes() | given
 
-    def _write(self, folder: Path) -> None:
-        """The set as files: finished, the folder takes its name; interrupted, the drawing goes on with what is missing."""
-        partial = folder.with_name(f".{folder.name}.partial")
-        images = partial / celeba_files.IMAGES
-        everyone = self._everyone
-        attributes = everyone.attributes()
-        matrix = _matrix(attributes)
-
-        def save(block: slice) -> None:
-            paths = [images / _name(row) for row in range(block.start, block.stop)]
-            if all(path.exists() for path in paths):
-                return
-            for path, data in zip(paths, _jpegs(everyone.state[block], matrix[block]), strict=True):
-                temporary = path.with_suffix(".tmp")
-                temporary.write_bytes(data)
-                os.replace(temporary, path)
-
-        try:
-            images.mkdir(parents=True, exist_ok=True)
-            with progress("drawing faces", self.count) as advance:
-                for block, _ in on_all_cores(save, _blocks(self.count)):
-                    advance(block.stop - block.start)
-            table = attributes | {_TARGET: everyone.label(attributes)}
-            (partial / celeba_files.TABLE).write_text(_table(table), encoding="utf-8")
-            (partial / celeba_files.PARTITION).write_text(_partition(self.count), encoding="utf-8")
-            os.replace(partial, folder)
-        except OSError as error:
-            reason = f"{error.strerror or error} (cache_dir chooses another folder)"
-            raise UserError(f"cannot write {folder}: {reason}") from None
-
-
-def _blocks(count: int) -> list[slice]:
-    return [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
-
-
-def _name(row: int) -> str:
-    return f"{row + 1:06d}.jpg"
-
-
-def _matrix(attributes: Mapping[str, np.ndarray]) -> np.ndarray:
-    return np.stack([attributes[name] for name in ATTRIBUTES], axis=1)
-
-
-def _jpegs(state: np.ndarray, attributes: np.ndarray) -> Iterator[bytes]:
-    for image in paint(state, attributes):
-        buffer = io.BytesIO()
-        # colours at full resolution: what an attribute changes stays within the 8 x 8 pixels it touches
-        Image.fromarray(image).save(buffer, "JPEG", quality=95, subsampling=0)
-        yield buffer.getvalue()
-
-
-def _table(columns: Mapping[str, np.ndarray]) -> str:
-    """As CelebA has it: the count, the names, then for each image its name and 1 or -1 for each attribute."""
-    names = sorted(columns)
-    signs = np.stack([np.where(columns[name] == 1, " 1", "-1") for name in names], axis=1)
-    rows = (f"{_name(row)} {' '.join(values)}" for row, values in enumerate(signs.tolist()))
-    return "\n".join([str(len(signs)), " ".join(names) + " ", *rows]) + "\n"
-
-
-def _partition(count: int) -> str:
-    tenth = count // 10
-    return "".join(
-        f"{_name(row)} {0 if row < count - 2 * tenth else 1 if row < count - tenth else 2}\n" for row in range(count)
-    )
+    def _files(self) -> tuple[DrawnFiles, Table]:
+        folder = self.folder()
+        images = DrawnFiles(folder, self._everyone)
+        return images, read_table(folder, images, [*self._schema.names, self.target])

@@ -16,6 +16,7 @@ __all__ = [
     "INTERCEPT",
     "PROBABILITIES",
     "SHOWN_WITH",
+    "TARGET",
     "WEIGHTS",
     "Population",
     "attractiveness",
@@ -41,6 +42,7 @@ PROBABILITIES: dict[str, float | tuple[float, float]] = {
     "Young": 0.65,
 }
 ATTRIBUTES = tuple(PROBABILITIES)
+TARGET = "Attractive"
 # Appendix O: age shows in these three
 EDGES = [["Young", name] for name, p in PROBABILITIES.items() if isinstance(p, tuple)]
 

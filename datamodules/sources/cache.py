@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from cfgen.errors import UserError
 
-__all__ = ["Arrays", "default_cache_dir", "file_digest", "location", "locked", "prepared"]
+__all__ = ["Arrays", "default_cache_dir", "location", "locked", "prepared"]
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,29 +35,25 @@ def default_cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cfgen"
 
 
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-
-
 def location(folder: Path, name: str, recipe: Mapping[str, Any]) -> Path:
     """Where the set made by this recipe is kept: another recipe, another file."""
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
     return folder / f"{name}-{key[:12]}.npz"
 
 
-def prepared(folder: Path, name: str, recipe: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
-    """The arrays of a set: from its file, or made now and kept.  Any number of processes may ask at once."""
+def prepared(
+    folder: Path, name: str, recipe: Mapping[str, Any], make: Callable[[], Arrays], arrays_needed: Collection[str] = ()
+) -> Arrays:
+    """The arrays of a set: from its file, or made now and kept.  Any number of processes may ask at once.
+
+    A file that lacks one of the `arrays_needed` is damaged, whatever its checksum says.
+    """
     path = location(folder, name, recipe)
     with contextlib.suppress(_DamagedError, FileNotFoundError):
-        return _read(path)
+        return _read(path, arrays_needed)
     with locked(path):
         try:  # again: the process that held the lock may just have made it
-            return _read(path)
+            return _read(path, arrays_needed)
         except FileNotFoundError:
             pass
         except _DamagedError as damage:
@@ -119,7 +115,7 @@ def _write(path: Path, arrays: Arrays) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Arrays:
+def _read(path: Path, needed: Collection[str] = ()) -> Arrays:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size - _DIGEST
@@ -130,7 +126,10 @@ def _read(path: Path) -> Arrays:
                 raise _DamagedError("its checksum does not match")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
-                return dict(archive)
+                arrays = dict(archive)
+        if missing := sorted(set(needed) - arrays.keys()):
+            raise _DamagedError(f"it has no {', '.join(missing)}")
+        return arrays
     except FileNotFoundError:
         raise
     except (ValueError, zipfile.BadZipFile) as error:

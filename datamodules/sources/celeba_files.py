@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from PIL.JpegImagePlugin import JpegImageFile
 from torchvision.transforms.v2.functional import resize
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
+from cfgen.safety.archives import Archive
+from cfgen.safety.files import read_text
+from cfgen.safety.pictures import decoded_jpeg
 
 __all__ = [
     "ATTRIBUTES",
@@ -25,7 +24,6 @@ __all__ = [
     "ImageFiles",
     "Table",
     "crop_and_resize",
-    "decode",
     "find_folder",
     "read_persons",
     "read_table",
@@ -43,6 +41,8 @@ SPLITS = ("train", "val", "test")  # 0, 1 and 2 of the official partition
 
 IMAGES, TABLE, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
 PERSONS = "identity_CelebA.txt"  # for training it is not needed
+MOST_BYTES = 20_000_000  # of one image; CelebA's have fewer than 30,000
+MOST_OF_TABLE = 500_000_000  # bytes; CelebA's own has 26 million
 HOME = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
 
 
@@ -67,58 +67,58 @@ def find_folder(data_dir: Path | None) -> Path:
 
 
 class ImageFiles:
-    """The JPEG files of a set by name, from the folder or, where there is none, from the zip."""
+    """The JPEG files of a set by name, from the folder or, where there is none, from the zip.
+
+    `stamps` tell two versions of a file apart: its size, and the time it was changed or, in a zip, its checksum.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.place = folder / IMAGES
-        self._zip: zipfile.ZipFile | None = None
+        self.stamps: dict[str, str] = {}
+        self._zip: Archive | None = None
         self._paths: dict[str, str] = {}
-        self.sizes: dict[str, int] = {}
-        try:
-            if self.place.is_dir():
-                with os.scandir(self.place) as entries:
-                    self.sizes = {e.name: e.stat().st_size for e in entries if e.name.lower().endswith(".jpg")}
-            else:
-                self.place = folder / f"{IMAGES}.zip"
-                self._zip = zipfile.ZipFile(self.place)
-                for entry in self._zip.infolist():
-                    name = entry.filename.rpartition("/")[2]
-                    if name.lower().endswith(".jpg") and not name.startswith("."):
-                        self._paths[name], self.sizes[name] = entry.filename, entry.file_size
-        except (OSError, zipfile.BadZipFile) as error:
-            raise UserError(f"cannot read {self.place}: {error}") from None
-        if not self.sizes:
+        if self.place.is_dir():
+            self._list_folder()
+        else:
+            self.place = folder / f"{IMAGES}.zip"
+            self._zip = Archive(self.place)
+            for path, entry in self._zip.entries.items():
+                name = path.rpartition("/")[2]
+                if name.lower().endswith(".jpg") and not name.startswith("."):
+                    self._paths[name], self.stamps[name] = path, f"{entry.file_size} {entry.CRC:08x}"
+        if not self.stamps:
             raise UserError(f"{self.place} holds no .jpg images")
+
+    def _list_folder(self) -> None:
+        try:
+            with os.scandir(self.place) as entries:
+                for entry in entries:
+                    if entry.name.lower().endswith(".jpg") and entry.is_file():  # a pipe would keep us waiting for ever
+                        about = entry.stat()
+                        self.stamps[entry.name] = f"{about.st_size} {about.st_mtime_ns}"
+        except OSError as error:
+            raise UserError(f"cannot read {self.place}: {error}") from None
 
     def read(self, name: str) -> bytes:
         """The bytes of one file; any number of threads may read."""
+        if self._zip is not None:
+            return self._zip.read(self._paths[name], MOST_BYTES)
         try:
-            if self._zip is not None:
-                return self._zip.read(self._paths[name])
             with open(f"{self.place}/{name}", "rb", buffering=0) as file:
+                if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                    raise UserError(f"{self.place / name} has more than the {MOST_BYTES:,} bytes that are read")
                 return file.read()
-        except (OSError, zipfile.BadZipFile, zlib.error) as error:
+        except OSError as error:
             raise UserError(f"cannot read {self.place / name}: {error}") from None
 
     def decoded(self, names: Sequence[str], smallest: int) -> Iterator[Image.Image]:
         """The images of files, one after the other; refuses one with a side below the smallest."""
         for name in names:
-            try:
-                image = decode(self.read(name))
-            except (OSError, ValueError, SyntaxError) as error:
-                reason = " ".join(str(error).split()) or type(error).__name__
-                raise UserError(f"{self.place / name} is not a readable JPEG: {reason}") from None
+            image = decoded_jpeg(self.read(name), str(self.place / name))
             if min(image.size) < smallest:
                 size = f"{image.width} x {image.height} pixels"
                 raise UserError(f"{self.place / name} has {size}: too small for a crop of {smallest}")
             yield image
-
-
-def decode(data: bytes) -> Image.Image:
-    """A JPEG's pixels, as Pillow has them; asked for JPEG alone, it need not find out what it is given."""
-    image = JpegImageFile(io.BytesIO(data))
-    image.load()  # now: a damaged file shows here, not when the pixels are used
-    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def crop_and_resize(images: Iterable[Image.Image], count: int, crop: int, size: int) -> np.ndarray:
@@ -161,10 +161,10 @@ def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> Table
     by_name = {name: values for name, _, values in (row.partition(" ") for row in rows)}
     if len(by_name) != len(rows):
         raise UserError(f"{path} names an image twice")
-    names = sorted((n for n in images.sizes if n in by_name and n in split), key=lambda name: (split[name], name))
+    names = sorted((n for n in images.stamps if n in by_name and n in split), key=lambda name: (split[name], name))
     if not names:
         raise UserError(
-            f"none of the {len(images.sizes):,} images in {images.place} is named in {path} and {PARTITION}"
+            f"none of the {len(images.stamps):,} images in {images.place} is named in {path} and {PARTITION}"
         )
     splits = np.array([split[name] for name in names])
     for number, title in enumerate(SPLITS):
@@ -172,13 +172,14 @@ def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> Table
             raise UserError(f"{images.place} has no image of the {title} split ({number} in {PARTITION})")
     try:
         values = " ".join(by_name[name] for name in names).split()
-        matrix = np.array(values, dtype=np.int8).reshape(len(names), len(header))
-    except ValueError:
+        matrix = np.array(values, dtype=np.int64).reshape(len(names), len(header))
+    except (ValueError, OverflowError):
         raise UserError(f"{path}: a row does not have {len(header)} whole numbers after its name") from None
     if not np.isin(matrix, (-1, 1)).all():
         row = names[int(np.flatnonzero(~np.isin(matrix, (-1, 1)).all(axis=1))[0])]
         raise UserError(f"{path}: the row of {row} has a value that is neither 1 nor -1")
-    return Table(names, splits, {name: (matrix[:, header.index(name)] + 1) // 2 for name in header})
+    columns = ((matrix + 1) // 2).astype(np.int8)
+    return Table(names, splits, {name: columns[:, header.index(name)] for name in header})
 
 
 def read_persons(folder: Path, names: Sequence[str]) -> np.ndarray:
@@ -212,7 +213,4 @@ def _read_partition(path: Path) -> dict[str, int]:
 
 
 def _read_lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").strip().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+    return read_text(path, MOST_OF_TABLE).strip().splitlines()

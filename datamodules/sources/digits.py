@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cfgen.errors import UserError
+from cfgen.safety.files import read_csv
 from datamodules.sources.cache import locked
 from datamodules.sources.idx import find_idx, read_idx
 
@@ -106,21 +107,28 @@ def _read_labels(path: Path, rows: int) -> np.ndarray:
 
 def _read_morpho(path: Path, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """The columns thickness and intensity of a published csv file, in the order of its `index`."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            header = file.readline().strip().split(",")
-            table = np.loadtxt(file, delimiter=",", ndmin=2)
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+    header, *lines = [[cell.strip() for cell in line] for line in read_csv(path) if line] or [[]]
     missing = [name for name in ("index", "thickness", "intensity") if name not in header]
     if missing:
         raise UserError(f"{path} has no column {', '.join(missing)}: its header is {','.join(header)!r}")
+    try:
+        table = np.array(lines, dtype=np.float64)
+    except ValueError as error:  # also: rows of different lengths
+        raise UserError(f"cannot read {path} as a table of numbers: {error}") from None
     _check_rows(path, len(table), rows)
+    if table.shape != (rows, len(header)):
+        raise UserError(f"{path} does not have {len(header)} numbers in each row, as its header says")
     if not np.array_equal(table[:, header.index("index")], np.arange(rows)):
         raise UserError(f"{path}: its column index does not count 0, 1, 2, ...")
     if not np.isfinite(table).all():
         raise UserError(f"{path} holds values that are not finite numbers")
-    return table[:, header.index("thickness")], table[:, header.index("intensity")]
+    thickness, intensity = (table[:, header.index(name)] for name in ("thickness", "intensity"))
+    for name, column, low, high in (("thickness", thickness, 0, 28), ("intensity", intensity, 0, 255)):
+        if wrong := np.flatnonzero((column <= low) | (column > high)).tolist():
+            raise UserError(
+                f"{path}: {name} is above {low} and at most {high}, and {column[wrong[0]]:g} in the row of index {wrong[0]}"
+            )
+    return thickness, intensity
 
 
 def _check_rows(path: Path, found: int, wanted: int) -> None:

@@ -14,6 +14,7 @@ from cfgen.errors import UserError
 __all__ = ["find_idx", "read_idx"]
 
 _UNSIGNED_BYTE = 0x08
+_MOST_BYTES = 500_000_000  # MNIST's largest has 47 million
 
 
 def find_idx(folder: Path, name: str) -> Path | None:
@@ -24,11 +25,14 @@ def find_idx(folder: Path, name: str) -> Path | None:
 def read_idx(path: Path, ndim: int) -> np.ndarray:
     """The uint8 array of `ndim` dimensions in an idx file: 0, 0, type, ndim, the sizes (big-endian), then the bytes."""
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)  # a small file can unpack to more than memory holds
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path} is truncated or damaged: {error}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    if len(data) > _MOST_BYTES:
+        raise UserError(f"{path} holds more than {_MOST_BYTES:,} bytes: it is not what is expected here")
     start = 4 + 4 * ndim
     if len(data) < start or data[:4] != bytes([0, 0, _UNSIGNED_BYTE, ndim]):
         raise UserError(

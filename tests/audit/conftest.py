@@ -1,11 +1,10 @@
 """Drawn faces and a model of them, as a user would have it."""
 
 import pytest
-import yaml
 
-from cfgen.runs.model import TrainedModel
 from datamodules import Faces
 from tests.audit.shifting import Shift
+from tests.fakes import finished
 
 COUNT = 430
 
@@ -25,15 +24,12 @@ def data(faces_cache):
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, faces_cache, data):
-    """An exported model with its config beside it."""
+    """A run of a model."""
     module = Shift(data.scm_spec, data.image_shape)
     module.scm.fit(data.train_columns)
-    folder = TrainedModel(module).save(tmp_path_factory.mktemp("audit") / "run")
     settings = {"count": COUNT, "cache_dir": str(faces_cache)}
-    (folder / "config.yaml").write_text(
-        yaml.safe_dump({"data": {"class_path": "datamodules.Faces", "init_args": settings}})
-    )
-    return folder
+    config = {"data": {"class_path": "datamodules.Faces", "init_args": settings}}
+    return finished(module, tmp_path_factory.mktemp("audit") / "run", config)
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-import yaml
 from torch import nn
 
 from cfgen import audit
-from cfgen.runs.model import TrainedModel
 from lightning_modules import ImageMechanismModule
 from tests.audit.shifting import options, rows
+from tests.fakes import finished
 
 ROWS = 4  # of pixels, for each attribute
 DO = ["Black_Hair=1", "Black_Hair=0", "Black_Hair=1,Pale_Skin=1", "Pale_Skin=1", "Young=0", "Smiling=1"]
@@ -58,9 +57,8 @@ def found(data, faces_cache, here):
     """What the command finds about a classifier, as bias.csv and importance.csv have it."""
     module = Striping(data.scm_spec, data.image_shape)
     module.scm.fit(data.train_columns)
-    folder = TrainedModel(module).save(here / "run")
     faces = {"class_path": "datamodules.Faces", "init_args": {"count": data.count, "cache_dir": str(faces_cache)}}
-    (folder / "config.yaml").write_text(yaml.safe_dump({"data": faces}))
+    folder = finished(module, here / "run", {"data": faces})
 
     def audited(classifier: type) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
         name = f"{classifier.__module__}:{classifier.__name__}"

@@ -28,6 +28,7 @@ def test_an_export_is_the_same_model_without_what_only_training_needs(run, tmp_p
     assert export.main([str(run), "given", "--limits", "Blurs the digit 8."]) == 0
     assert sorted(path.name for path in (tmp_path / "given").iterdir()) == [
         "README.md",
+        "SHA256SUMS",
         "config.yaml",
         "examples.safetensors",
         "metrics.json",

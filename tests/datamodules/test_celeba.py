@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,21 @@ def test_zip_as_distributed(layout: Path, tmp_path: Path) -> None:
         ready(layout, tmp_path / "third")
 
 
+@pytest.mark.parametrize(("offset", "value", "word"), [(8, 1, "encrypted"), (10, 77, "compression")])
+def test_a_zip_that_cannot_be_read(layout: Path, tmp_path: Path, offset: int, value: int, word: str) -> None:
+    with zipfile.ZipFile(layout / f"{IMAGES}.zip", "w") as archive:
+        for path in sorted((layout / IMAGES).iterdir()):
+            archive.write(path, f"{IMAGES}/{path.name}")
+    shutil.rmtree(layout / IMAGES)
+    data = bytearray((layout / f"{IMAGES}.zip").read_bytes())
+    data[data.index(b"PK\x01\x02") + offset] = value
+    data[offset - 2] = value
+    (layout / f"{IMAGES}.zip").write_bytes(data)
+    with pytest.raises(UserError, match=word) as caught:
+        ready(layout, tmp_path / "cache")
+    assert "000001.jpg" in str(caught.value)
+
+
 def test_where_the_folder_is(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "celeba").symlink_to(made)
     monkeypatch.setenv("CFGEN_DATA", str(tmp_path))
@@ -171,6 +187,12 @@ def edit(path: Path, change: Callable[[list[str]], list[str]]) -> None:
         (TABLE, lambda lines: [*lines[:-1], lines[2]], "names an image twice"),
         (TABLE, lambda lines: [*lines[:-1], lines[-1][:-2] + " 0"], "row of 000044.jpg has a value that is neither"),
         (TABLE, lambda lines: [*lines[:-1], lines[-1] + " 1"], "does not have 40 whole numbers"),
+        (
+            TABLE,
+            lambda lines: [*lines[:-1], lines[-1][:-2] + " 99999"],
+            "row of 000044.jpg has a value that is neither",
+        ),
+        (TABLE, lambda lines: [*lines[:-1], lines[-1][:-2] + f" {10**30}"], "does not have 40 whole numbers"),
         (TABLE, lambda lines: [*lines[:-1], lines[-1][:-2] + " x"], "does not have 40 whole numbers"),
         (
             PARTITION,
@@ -191,6 +213,15 @@ def test_broken_lists_are_named_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+def enormous(path: Path) -> None:
+    """A JPEG of a few hundred bytes that says of itself that it is very large: decoded it would take all memory."""
+    Image.new("L", (16, 16)).save(path)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"\xff\xc0")
+    data[at + 5 : at + 9] = struct.pack(">HH", 65500, 65500)
+    path.write_bytes(data)
+
+
 def tiny(path: Path) -> None:
     Image.new("RGB", (100, 100)).save(path)
 
@@ -201,6 +232,7 @@ def tiny(path: Path) -> None:
         (garbage, "000007.jpg is not a readable JPEG"),
         (cut, "000007.jpg is not a readable JPEG: .*truncated"),
         (lambda path: path.write_bytes(b""), "000007.jpg is not a readable JPEG"),
+        (enormous, "000007.jpg has 4,290,250,000 pixels"),
         (tiny, "000007.jpg has 100 x 100 pixels: too small for a crop of 148"),
     ],
 )

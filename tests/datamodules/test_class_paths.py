@@ -3,7 +3,8 @@
 import pytest
 
 import datamodules
-from cfgen.checkpoints import found_class
+from cfgen.safety.classes import found_class
+from datamodules.base import AttributeDataModule
 from datamodules.celeba import CelebA
 from datamodules.faces.data import Faces
 from datamodules.morpho_mnist import MorphoMNIST
@@ -22,7 +23,7 @@ from datamodules.morpho_mnist import MorphoMNIST
     ],
 )
 def test_class_paths(path: str, kind: type) -> None:
-    assert found_class(path) is kind
+    assert found_class(path, AttributeDataModule, "a config") is kind
 
 
 def test_unknown_names_are_unknown() -> None:

@@ -12,10 +12,9 @@ import pytest
 import torch
 import yaml
 
-from cfgen.errors import UserError
 from cfgen.scm import AttributeSCM
 from datamodules.celeba import CelebA
-from datamodules.faces import data as faces_module
+from datamodules.faces import files as faces_module
 from datamodules.faces.data import Faces
 from datamodules.faces.draw import paint
 from datamodules.faces.scm import ATTRIBUTES, EDGES, EYES, INTERCEPT, PROBABILITIES, WEIGHTS, Population, draw
@@ -321,12 +320,39 @@ def test_interrupted_drawing_goes_on(
         assert path.read_bytes() == (data.folder() / "img_align_celeba" / path.name).read_bytes()
 
 
-def test_damaged_face_is_named(cache: Path, small: Faces, tmp_path: Path) -> None:
-    copied = tmp_path / small.folder().name
-    shutil.copytree(small.folder(), copied)
-    (copied / "img_align_celeba" / "000042.jpg").write_bytes(b"nothing")
-    with pytest.raises(UserError, match="000042.jpg is not a readable JPEG"):
-        Faces(200, cache_dir=str(tmp_path)).prepare_data()
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def write_nothing(path: Path) -> None:
+    path.write_bytes(b"nothing")
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, write_nothing, Path.unlink])
+@pytest.mark.parametrize("file", ["img_align_celeba/000042.jpg", "list_attr_celeba.txt", "list_eval_partition.txt"])
+def test_what_is_damaged_or_missing_is_made_again(small: Faces, tmp_path: Path, damage: Any, file: str) -> None:
+    """Nobody trains on a face with a flipped bit, or on one face less, without a word."""
+    copied = shutil.copytree(small.folder(), tmp_path / small.folder().name)
+    whole = (copied / file).read_bytes()
+    damage(copied / file)
+    data = Faces(200, cache_dir=str(tmp_path))
+    data.setup()
+    assert (copied / file).read_bytes() == whole
+    for split in SPLITS:
+        assert torch.equal(data.images(split), small.images(split))
+        assert all(torch.equal(data.columns(split)[name], small.columns(split)[name]) for name in ATTRIBUTES)
+
+
+def test_a_set_of_an_earlier_version_is_listed_and_completed(small: Faces, tmp_path: Path) -> None:
+    copied = shutil.copytree(small.folder(), tmp_path / small.folder().name)
+    (copied / faces_module.LISTING).unlink()
+    (copied / "img_align_celeba" / "000007.jpg").unlink()
+    data = Faces(200, cache_dir=str(tmp_path))
+    data.setup()
+    assert (copied / faces_module.LISTING).read_bytes() == (small.folder() / faces_module.LISTING).read_bytes()
+    assert torch.equal(data.images("train"), small.images("train"))
 
 
 def draw_faces(cache: str) -> tuple[int, str]:

@@ -40,6 +40,16 @@ def test_too_long(tmp_path: Path, write_idx: WriteIdx) -> None:
         read_idx(path, ndim=1)
 
 
+def test_a_small_file_that_unpacks_to_a_large_one(
+    tmp_path: Path, write_idx: WriteIdx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("datamodules.sources.idx._MOST_BYTES", 10_000)
+    path = write_idx(tmp_path / "labels.gz", np.zeros(1_000_000))
+    assert path.stat().st_size < 10_000
+    with pytest.raises(UserError, match="more than 10,000 bytes"):
+        read_idx(path, ndim=1)
+
+
 def test_labels_are_not_images(tmp_path: Path, write_idx: WriteIdx) -> None:
     with pytest.raises(UserError, match="not an idx file of bytes in 3"):
         read_idx(write_idx(tmp_path / "labels", np.arange(5)), ndim=3)

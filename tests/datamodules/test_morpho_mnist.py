@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from cfgen.errors import UserError
 from cfgen.morpho import measure
 from datamodules import MorphoMNIST
 from datamodules.morpho_mnist import sample_attributes
-from datamodules.sources import digits
+from datamodules.sources import cache, digits
 from datamodules.sources.idx import read_idx
 from tests.processes import Pool
 
@@ -195,6 +196,15 @@ def drop_last_line(path: Path) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
 
 
+def no_rows(path: Path) -> None:
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+
+
+def third_row(row: str, path: Path) -> None:
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:3], row, *lines[4:]]) + "\n")
+
+
 def cut_in_half(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -214,6 +224,17 @@ def cut_in_half(path: Path) -> None:
             "cannot read",
         ),
         ("morphomnist_deepscm/t10k-morpho.csv", cut_in_half, "t10k-morpho.csv"),
+        ("morphomnist_deepscm/t10k-morpho.csv", lambda p: p.write_text(""), "no column index, thickness, intensity"),
+        ("morphomnist_deepscm/t10k-morpho.csv", no_rows, "has 0 rows for 10 images"),
+        ("morphomnist_deepscm/t10k-morpho.csv", lambda p: p.write_bytes(b"\xff\xfe"), "not a text"),
+        (
+            "morphomnist_deepscm/train-morpho.csv",
+            partial(third_row, "2,-2,100"),
+            "thickness is above 0 .* -2 in the row of index 2",
+        ),
+        ("morphomnist_deepscm/train-morpho.csv", partial(third_row, "2,99,100"), "thickness is above 0 and at most 28"),
+        ("morphomnist_deepscm/train-morpho.csv", partial(third_row, "2,3,256"), "intensity is above 0 and at most 255"),
+        ("morphomnist_deepscm/train-morpho.csv", partial(third_row, "2,3"), "cannot read"),
         ("morphomnist_deepscm/t10k-images-idx3-ubyte.gz", cut_in_half, "truncated or damaged"),
         ("morphomnist_deepscm/t10k-labels-idx1-ubyte.gz", Path.unlink, "has no t10k-labels-idx1-ubyte"),
         ("morphomnist_deepscm/t10k-morpho.csv", Path.unlink, "neither in .*morphomnist_deepscm nor in"),
@@ -228,6 +249,20 @@ def test_broken_files_are_named_in_one_line(
         MorphoMNIST(source="published", data_dir=str(published), cache_dir=str(tmp_path / "cache")).prepare_data()
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.glob("cache/*.npz"))
+
+
+def test_a_cache_of_other_arrays_is_made_again(tmp_path: Path) -> None:
+    """Whole by its checksum, and not what this set is made of."""
+    data = MorphoMNIST(limit=100, cache_dir=str(tmp_path))
+    data.prepare_data()
+    path = data.cache_file
+    whole = path.read_bytes()
+    path.unlink()
+    name, _, _ = path.stem.rpartition("-")
+    cache.prepared(tmp_path, name, data._recipe({}), lambda: {"train/images": np.zeros(3)})
+    assert path.is_file()
+    data.setup()
+    assert path.read_bytes() == whole
 
 
 def test_labels_in_another_order(published: Path, tmp_path: Path, write_idx: WriteIdx) -> None:

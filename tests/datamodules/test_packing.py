@@ -37,14 +37,14 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.stop_at = 0, 10**9
-        self.decode = celeba_files.decode
-        monkeypatch.setattr(celeba_files, "decode", self)
+        self.decode = celeba_files.decoded_jpeg
+        monkeypatch.setattr(celeba_files, "decoded_jpeg", self)
 
-    def __call__(self, data: bytes) -> Image.Image:
+    def __call__(self, data: bytes, where: str) -> Image.Image:
         self.calls += 1
         if self.calls == self.stop_at:
             raise KeyboardInterrupt
-        return self.decode(data)
+        return self.decode(data, where)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -123,6 +123,16 @@ def test_another_image_makes_another_pack(layout: Path, tmp_path: Path) -> None:
     assert data.cache_file != first
     assert torch.equal(data.images("train")[0], reference(layout / IMAGES / "000001.jpg", 64))
     assert ready(layout, tmp_path / "cache", image_size=32).cache_file != data.cache_file
+
+
+def test_another_image_of_the_same_size_makes_another_pack(layout: Path, tmp_path: Path) -> None:
+    path = layout / IMAGES / "000001.jpg"
+    size = path.stat().st_size
+    ready(layout, tmp_path / "cache")
+    Image.new("RGB", (178, 218), (200, 10, 10)).save(path)
+    path.write_bytes(path.read_bytes().ljust(size, b"\0"))
+    assert path.stat().st_size == size
+    assert torch.equal(ready(layout, tmp_path / "cache").images("train")[0], reference(path, 64))
 
 
 def test_file_is_an_ordinary_array_that_is_never_written_to(made: Path, tmp_path: Path) -> None:

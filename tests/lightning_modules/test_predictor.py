@@ -4,9 +4,10 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from cfgen.checkpoints import found_class, load_module
+from cfgen.checkpoints import load_module
 from cfgen.errors import UserError
 from cfgen.runs.model import load_trained
+from cfgen.safety.classes import found_class
 from datamodules.base import AttributeDataModule, Split
 from lightning_modules import Predictor
 from tests.fakes import SHAPE
@@ -110,7 +111,7 @@ def test_a_loaded_predictor_is_the_same_and_needs_no_data(data, trained):
     "path", ["lightning_modules.AttributeReader", "lightning_modules.attribute_reader.AttributeReader"]
 )
 def test_earlier_versions_called_it_a_reader(path):
-    assert found_class(path) is Predictor
+    assert found_class(path, Predictor, "a checkpoint") is Predictor
 
 
 @pytest.mark.parametrize("network", ["residual", "patches"])

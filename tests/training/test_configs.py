@@ -13,7 +13,8 @@ import yaml
 
 from callbacks import BestCheckpoint, ImageGrids
 from cfgen import fit
-from cfgen.checkpoints import PACKAGED, built, found_class, load_module
+from cfgen.checkpoints import PACKAGED, earlier_runs, load_module
+from cfgen.safety.classes import built, found_class
 from cfgen.training.checks import check_names
 from cfgen.training.cli import FitCLI
 from cfgen.training.configs import config_title, packaged_configs, packaged_data
@@ -99,7 +100,7 @@ def tiny_trained(small_data, tmp_path_factory) -> TinyRun:
             whole = resolved(config)
             model, data = whole["model"], whole["data"]
             kind = model["class_path"].rpartition(".")[2]
-            earlier = getattr(found_class(model["class_path"]), "earlier_runs", ())
+            earlier = earlier_runs(model["class_path"])
             builds_on = {key: str(tiny(model["init_args"][key]).folder) for key in earlier}
             trained[config] = train(
                 config,
@@ -128,7 +129,7 @@ def test_every_config_trains(config, tiny_trained):
     grids = [callback for callback in callbacks if isinstance(callback, ImageGrids)]
     assert len(list(run.folder.glob("images/*.png"))) == 3 * len(grids)
     # the checkpoint is whole: it loads without the earlier runs, as the class and with the settings of the config
-    kind = found_class(run.config["model"]["class_path"])
+    kind = found_class(run.config["model"]["class_path"], pl.LightningModule, "the config")
     for name in ("best.ckpt", "last.ckpt"):
         module = load_module(run.folder / name, pl.LightningModule)
         assert type(module) is kind

@@ -13,11 +13,12 @@ from torch import nn
 from cfgen import audit, fit
 from cfgen.checkpoints import PACKAGED, load_module
 from cfgen.errors import UserError
-from cfgen.runs.model import TrainedModel, load_trained
+from cfgen.runs.model import load_trained
 from cfgen.training.stages import plan
 from datamodules import Faces
 from lightning_modules import Classifier
 from tests.audit.shifting import Shift
+from tests.fakes import finished
 
 ACCURACY = 0.54  # which not every epoch reaches
 DO = [{"Black_Hair": 1, "Pale_Skin": 1}, {"Blond_Hair": 1, "Pale_Skin": 1}]
@@ -76,8 +77,7 @@ def workplace(tmp_path, monkeypatch):
     tinting = Tinting(faces.scm_spec, faces.image_shape)
     tinting.scm.fit(faces.train_columns)
     data = part("datamodules.Faces", count=600, cache_dir=str(faces.cache_dir), batch_size=24)
-    folder = TrainedModel(tinting).save("tinting")
-    (folder / "config.yaml").write_text(yaml.safe_dump({"data": data}))
+    finished(tinting, Path("tinting"), {"data": data})
     config(
         "plain", part("lightning_modules.Classifier", classes=2, width=0.1, lr=3e-3), data, 4,
         part("callbacks.Bias", mechanism="tinting", do=DO, keep_residual=True, accuracy=ACCURACY),

@@ -25,9 +25,11 @@ __all__ = ["ExportedClassifier", "FixedBatch", "load_network"]
 def load_network(what: str | Path, trusted: bool = False) -> nn.Module:
     """The network that `what` names.
 
-    Runs and ONNX files are read as data.  MODULE:FUNCTION runs the user's own code, and a `.pt2` file may run code of
-    whoever wrote it, so it is read only where `trusted`.
+    Runs and ONNX files are read as data.  MODULE:FUNCTION runs the user's own code.  A `.pt2` file may run code of whoever
+    wrote it, and a run may name a class that does not come with cfgen: these are taken only where `trusted`.
     """
+    if not str(what):
+        raise UserError(f"nothing is named; give {KINDS}", argument="classifier")
     path = Path(what)
     if not path.exists() and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", str(what)):
         return from_function(str(what))
@@ -35,7 +37,7 @@ def load_network(what: str | Path, trusted: bool = False) -> nn.Module:
         raise UserError(f"there is no classifier at {what}; give {KINDS}", argument="classifier")
     if path.is_dir() or path.suffix == ".ckpt":
         try:
-            return load_module(path, Classifier)
+            return load_module(path, Classifier, trusted)
         except UserError as error:
             raise UserError(str(error), argument="classifier") from error
     if path.suffix == ".onnx":

@@ -137,7 +137,10 @@ def scores_of(scores: Mapping[str, Any], attributes: set[str]) -> list[tuple[str
         return [(key, value) for key, value in numbers.items() if key.startswith(OVERALL)]
     rows = []
     for key, value in numbers.items():
-        if key in about and (about[key]["attribute"] is None or about[key]["attribute"] in attributes):
-            unit = about[key]["unit"]
+        what = about.get(key)
+        if not isinstance(what, Mapping):  # not one of ours: anybody may have written the file
+            continue
+        if what.get("attribute") is None or str(what["attribute"]) in attributes:
+            unit = what.get("unit")
             rows.append((f"{key}, {unit}" if unit else key, value))
     return rows
