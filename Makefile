@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: test quickstart lint types install clean
+.PHONY: test torture fuzz soak quickstart lint types install clean
+
+MINUTES ?= 60
+INPUTS ?= 10000
 
 install: $(INSTALLED)
 
@@ -15,6 +18,16 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto
+
+# faults in the real commands, damaged inputs, and hours of use: docs/torture.md
+torture: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture --minutes $(MINUTES)
+
+fuzz: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture.fuzzing --count $(INPUTS)
+
+soak: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture.soak --minutes $(MINUTES)
 
 quickstart: $(INSTALLED)
 	$(BIN)/python -m cfgen.quickstart

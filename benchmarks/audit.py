@@ -10,13 +10,13 @@ import time
 
 import torch
 
-from cfgen.audit.classifiers.external import ExternalClassifier
-from cfgen.audit.effect import Setting, effects
+from cfgen.audit.estimating import Setting, effects
 from cfgen.audit.plan import Plan
 from cfgen.audit.results import EVERYONE, findings
 from cfgen.audit.run import Images, compute_scores
 from cfgen.audit.transformations import brighten, horizontal_flip
 from cfgen.contracts import rows
+from cfgen.external.classifier import ExternalClassifier
 from datamodules import Faces
 from lightning_modules import Classifier, CondALI
 

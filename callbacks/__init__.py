@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cfgen.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from callbacks.autosave import Autosave
     from callbacks.best_checkpoint import BestCheckpoint
     from callbacks.bias import Bias
     from callbacks.epoch_seed import EpochSeed
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from callbacks.median_abs_error import MedianAbsError
     from callbacks.parameter_summary import ParameterSummary
 
-__all__ = ["FID", "BestCheckpoint", "Bias", "EpochSeed", "ImageGrids", "MedianAbsError", "ParameterSummary"]
+__all__ = ["FID", "Autosave", "BestCheckpoint", "Bias", "EpochSeed", "ImageGrids", "MedianAbsError", "ParameterSummary"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "Autosave": "autosave",
         "BestCheckpoint": "best_checkpoint",
         "Bias": "bias",
         "EpochSeed": "epoch_seed",

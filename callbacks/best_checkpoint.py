@@ -13,7 +13,7 @@ __all__ = ["BestCheckpoint"]
 class BestCheckpoint(ModelCheckpoint):
     """Keeps `best.ckpt` (lowest or highest `monitor`) and `last.ckpt` in the run's folder, both written at epoch ends.
 
-    At epoch ends, because the loader is not rewound: only from there does a resumed run equal an uninterrupted one.
+    `Autosave` writes `last.ckpt` in between.
 
     Args:
         monitor: a metric that was measured on images, not a loss: a GAN's losses say little about its quality; without one

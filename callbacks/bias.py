@@ -31,6 +31,8 @@ class Bias(EveryNEpochs):
     mean counts.  They do not change while the classifier learns, so they are made once and kept in half precision (out by a
     sixteenth of a grey level at most): 25 kB for each image of 64x64, intervention and mechanism.
 
+    Of more than two classes, each has a bias, that of the class against the rest: `val/bias/NAME/CLASS`, by its number.
+
     `val/bias/max_abs` is the largest |bias|.  `val/bias/where_accurate` is what Appendix N chooses a checkpoint by: that
     same number where `val/accuracy` reaches `accuracy`, and 2 - val/accuracy, worse than any bias, where it does not.  Its
     lowest value is the fairest of the accurate models, and until there is one the most accurate.
@@ -72,9 +74,8 @@ class Bias(EveryNEpochs):
 
     def check(self, data: Any) -> None:
         """Refuses names and values that the data does not have, and a mechanism that is not there."""
-        schema = Schema(data.scm_spec["attributes"])
         for do in self.do or []:
-            schema.check_do(do)
+            Schema(data.scm_spec["attributes"]).check_do(do)
         if self.mechanism is not None:
             located(self.mechanism)
 
@@ -97,9 +98,9 @@ class Bias(EveryNEpochs):
 
     def found_mechanisms(self, model: pl.LightningModule, data: Any) -> list[ImageMechanismModule]:
         """The mechanism given, else the model's own; refuses a model that is none to measure, and a mechanism unfit for it."""
-        if not isinstance(model, Classifier) or model.classes != 2:
-            what = f"one of {model.classes} classes" if isinstance(model, Classifier) else f"a {type(model).__name__}"
-            raise UserError(f"Bias is that of a binary classifier, not of {what}")
+        if not isinstance(model, Classifier) or model.continuous:
+            what = "one that predicts a value" if isinstance(model, Classifier) else f"a {type(model).__name__}"
+            raise UserError(f"Bias is that of a classifier, not of {what}")
         if self.mechanism is None:
             own = getattr(model, "mechanisms", None)
             if not own:

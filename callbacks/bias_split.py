@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cfgen.attributes import Columns
 from cfgen.counterfactual import as_unit_float, asked_of, sweep
@@ -110,28 +110,40 @@ class BiasSplit:
 
     def ask(self, trainer: pl.Trainer, model: Any, pairs: Iterable[Pairs]) -> Found:
         """What the answers of all processes say, the same on each of them."""
-        # one row for all images themselves, one for base images and one for each intervention
-        answers = torch.zeros(2 + len(self.interventions), len(self.x), device=model.device)
+        # one row for all images themselves, one for base images and one for each intervention; of several classes, one for each
+        count = model.classes if model.classes > 2 else 1
+        answers = torch.zeros(2 + len(self.interventions), len(self.x), count, device=model.device)
+
+        def answer(x: Tensor) -> Tensor:
+            predicted = model.predict(x.to(model.dtype))
+            return predicted[:, None].float() if count == 1 else nn.functional.one_hot(predicted, count).float()
+
         mine = torch.arange(len(self.x))[trainer.global_rank :: trainer.world_size]
         for rows in mine.split(AT_ONCE) if len(mine) else ():
-            answers[0, rows] = model.predict(as_unit_float(self.x[rows].to(model.device)).to(model.dtype)).float()
+            answers[0, rows] = answer(as_unit_float(self.x[rows].to(model.device)))
         for rows, x_r, changed, x_c in pairs:
-            answers[1, rows] += model.predict(x_r.to(model.dtype)).float()
+            answers[1, rows] += answer(x_r)
             for k, name in enumerate(self.interventions):
                 if changed[name].any():
-                    answers[2 + k, rows[changed[name]]] += model.predict(x_c[name].to(model.dtype)).float()
+                    answers[2 + k, rows[changed[name]]] += answer(x_c[name])
         # each process has filled its rows, and whole numbers add up exactly
         table = trainer.strategy.reduce(answers, reduce_op="sum")
         assert isinstance(table, Tensor)
         return self.found(table.cpu().double().numpy())
 
     def found(self, table: Array) -> Found:
+        """From answers (rows, images, classes); the bias of each of several classes is `NAME/CLASS`, by its number."""
         answers, (base, *made) = table[0], table[1:, : self.drawn] / len(self.mechanisms)
+        count = answers.shape[1]
         estimates = {}
         for (name, question), generated in zip(self.questions.items(), made, strict=True):
             made_of = question.changed[: self.drawn]
-            estimates[name] = question.answered(answers, base, np.where(made_of, generated, np.nan))
-        right, n = int((answers == self.y.numpy()).sum()), len(answers)
+            for k in range(count):
+                drawn = np.where(made_of, generated[:, k], np.nan)
+                key = name if count == 1 else f"{name}/{k}"
+                estimates[key] = question.answered(answers[:, k], base[:, k], drawn)
+        predicted = answers[:, 0] if count == 1 else answers.argmax(axis=1)
+        right, n = int((predicted == self.y.numpy()).sum()), len(answers)
         return Found(
             n,
             (right / n, *wilson(right, n, CONFIDENCE)),

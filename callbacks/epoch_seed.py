@@ -22,13 +22,18 @@ class EpochSeed(pl.Callback):
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
+    def seed_loader(self, trainer: pl.Trainer) -> None:
+        """Before an epoch's first batch is fetched: a loader that shuffles draws its order then."""
+        self._seed(trainer.current_epoch, trainer.global_rank, 1)
+
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if batch_idx > 0:  # not at on_train_epoch_start: the loader draws a number between that and its first batch
-            return
-        sequence = np.random.SeedSequence([self.seed, trainer.current_epoch, trainer.global_rank])
-        number = int(sequence.generate_state(1)[0])
+        if batch_idx == 0:
+            self._seed(trainer.current_epoch, trainer.global_rank)
+
+    def _seed(self, *numbers: int) -> None:
+        number = int(np.random.SeedSequence([self.seed, *numbers]).generate_state(1)[0])
         torch.manual_seed(number)
         np.random.seed(number)  # noqa: NPY002  # what user code may draw from
         random.seed(number)

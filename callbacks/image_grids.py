@@ -14,6 +14,7 @@ from callbacks.every_n_epochs import EveryNEpochs
 from cfgen import figures
 from cfgen.attributes import Continuous, Schema
 from cfgen.counterfactual import sweep
+from cfgen.safety.writing import write_atomically
 
 __all__ = ["ImageGrids"]
 
@@ -59,9 +60,8 @@ class ImageGrids(EveryNEpochs):
 
     def show(self, trainer: pl.Trainer, name: str, figure: Figure) -> None:
         folder = Path(str(trainer.loggers[0].save_dir)) / "images"
-        folder.mkdir(exist_ok=True)
         path = folder / f"epoch={trainer.current_epoch:03d}-{name}.png"
-        figure.savefig(path, dpi=160)
+        write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=160))
         for logger in trainer.loggers:
             if isinstance(logger, WandbLogger):
                 logger.log_image(f"val/{name}", [str(path)], step=trainer.global_step)

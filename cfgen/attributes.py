@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from cfgen.errors import unknown_name
 
-__all__ = ["Attribute", "Binary", "Categorical", "Columns", "Continuous", "Schema", "unknown_name"]
+__all__ = ["Attribute", "Binary", "Categorical", "Columns", "Continuous", "Schema", "TargetKind", "unknown_name"]
 
 Columns = Mapping[str, Tensor]
 
@@ -65,6 +65,15 @@ class Categorical:
 
 
 Attribute = Continuous | Binary | Categorical
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """What a data set's target `y` is called, its kind ("binary", "categorical" or "continuous") and the names of its values."""
+
+    name: str
+    kind: str = "binary"
+    values: tuple[str, ...] = ()
 
 
 def attribute_from_spec(name: str, spec: Mapping[str, Any]) -> Attribute:
@@ -116,8 +125,8 @@ class Schema(nn.Module):
         self.slices = {name: slice(s, s + n) for name, s, n in zip(self.attributes, starts, sizes, strict=True)}
         self.size = sum(sizes)
         ranges = [(v.low, v.high) for v in self.attributes.values() if isinstance(v, Continuous)]
-        unknown = (math.nan, math.nan)
-        bounds = torch.tensor([r if None not in r else unknown for r in ranges], dtype=torch.float32).reshape(-1, 2)
+        known = [r if None not in r else (math.nan, math.nan) for r in ranges]
+        bounds = torch.tensor(known, dtype=torch.float32).reshape(-1, 2)
         self.register_buffer("low", bounds[:, 0].clone())
         self.register_buffer("high", bounds[:, 1].clone())
 
@@ -152,8 +161,8 @@ class Schema(nn.Module):
         differing = [name for name in ours | theirs if ours.get(name) != theirs.get(name)]
         if not differing:
             return "they come in another order"
-        first = differing[0]
-        return f"{', '.join(differing)} differ, e.g. {ours.get(first)} in the model and {theirs.get(first)} in the data"
+        example = f"{ours.get(differing[0])} in the model and {theirs.get(differing[0])} in the data"
+        return f"{', '.join(differing)} differ, e.g. {example}"
 
     def __getitem__(self, name: str) -> Attribute:
         if name not in self.attributes:
@@ -186,8 +195,7 @@ class Schema(nn.Module):
             raise ValueError(f"no value for attribute {', '.join(map(repr, missing))}")
         for name in columns:
             self[name]
-        parts = [self.encode_one(name, columns[name]) for name in self.names]
-        return torch.cat(parts, dim=1)
+        return torch.cat([self.encode_one(name, columns[name]) for name in self.names], dim=1)
 
     def encode_one(self, name: str, column: Tensor) -> Tensor:
         """One attribute's part of the model vector, (N, its size)."""
@@ -272,17 +280,15 @@ class Schema(nn.Module):
             wanted: Sequence[Any] = value.flatten().tolist()
             shape = value.shape
         else:
-            position = {v: p for p, v in enumerate(attribute.values)} | {
-                str(v): p for p, v in enumerate(attribute.values)
-            }
+            position = {key: p for p, v in enumerate(attribute.values) for key in (v, str(v))}
             single = isinstance(value, str) or not isinstance(value, Iterable)
-            wanted = [value] if single else list(value)
+            # what is typed as 3 may be the name "3"
+            wanted = [v if v in position else str(v) for v in ([value] if single else value)]
             shape = torch.Size([] if single else [len(wanted)])
         for v in wanted:
             if v not in position:
                 raise ValueError(f"{what}: {unknown_name('value', str(v), map(str, attribute.values))}")
-        positions = [position[v] for v in wanted]
-        return torch.tensor(positions, dtype=self.low.dtype, device=self.low.device).reshape(shape)
+        return self.low.new_tensor([position[v] for v in wanted]).reshape(shape)
 
     def _range(self, name: str) -> tuple[Tensor, Tensor]:
         index = self.continuous.index(name)

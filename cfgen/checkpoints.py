@@ -3,6 +3,7 @@ running code: what they are made of is plain values and tensors, and their class
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
@@ -16,9 +17,9 @@ from torch import Tensor
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
-from cfgen.safety.checksums import require_unchanged
+from cfgen.safety.checksums import require_unchanged, require_whole_checkpoint
 from cfgen.safety.classes import found_class, trusting
-from cfgen.safety.files import read_json
+from cfgen.safety.files import exists, read_json
 
 __all__ = [
     "CARD",
@@ -40,6 +41,8 @@ __all__ = [
 Module = TypeVar("Module", bound=pl.LightningModule)
 WEIGHTS, CARD = "model.safetensors", "model.json"
 CONFIG, EXAMPLES = "config.yaml", "examples.safetensors"
+# a module may have more weights than are kept of it, e.g. those that only training needs
+MOST_TIMES, SMALL = 20, 10_000_000
 PACKAGED = Path(__file__).parent / "weights"  # exported models that come with cfgen, each in a folder of its name
 
 
@@ -86,7 +89,7 @@ def packaged_models() -> list[str]:
 def located(what: str | Path) -> Path:
     """Where a model is: the path, if there is something, else the folder of the packaged model of that name."""
     path = Path(what)
-    if str(what) and path.exists():  # an empty text would be the folder right here
+    if str(what) and exists(path):  # an empty text would be the folder right here
         return path
     names = packaged_models()
     if str(what) in names:
@@ -124,6 +127,7 @@ def best_checkpoint(folder: Path) -> Path:
 
 
 def from_checkpoint(path: Path, kind: type[Module]) -> Module:
+    require_whole_checkpoint(path)
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         class_name, arguments, state = (checkpoint[key] for key in ("class_path", "hyper_parameters", "state_dict"))
@@ -155,6 +159,7 @@ def rebuild(
     """The module from its class, its hyperparameters and its weights."""
     found = found_class(class_name, kind, str(path))
     try:
+        require_fitting_size(found, arguments, state)
         module = found(**arguments)
         if inference_only and isinstance(module, Exportable):
             module.keep_inference_only()  # as it was exported
@@ -167,6 +172,20 @@ def rebuild(
         ) from error
     require_finite(module, path)
     return module
+
+
+def require_fitting_size(kind: type[Module], arguments: Mapping[str, Any], state: Mapping[str, Tensor]) -> None:
+    """Refuses hyperparameters that ask for far larger networks than the weights are of, before memory is spent on them."""
+    try:
+        with torch.device("meta"), warnings.catch_warnings():  # shapes alone
+            warnings.simplefilter("ignore")  # a network of the user's own loads its weights into nothing here
+            outline = kind(**arguments)
+    except Exception:  # it cannot be built without numbers: building it shows what is wrong
+        return
+    wanted = sum(value.numel() for value in (*outline.parameters(), *outline.buffers()))
+    there = sum(value.numel() for value in state.values())
+    if wanted > MOST_TIMES * there + SMALL:
+        raise UserError(f"its hyperparameters ask for {wanted:,} weights, and it holds {there:,}")
 
 
 def require_finite(module: pl.LightningModule, path: Path) -> None:

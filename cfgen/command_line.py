@@ -13,22 +13,28 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 from jsonargparse.typing import NonNegativeInt, OpenUnitInterval, PositiveInt, restricted_number_type
 
-from cfgen.errors import UserError
+from cfgen.errors import UserError, require_different
+from cfgen.safety.endings import end, signals_raised
 
 __all__ = [
     "CommandParser",
     "NonNegativeInt",
     "OpenUnitInterval",
     "PositiveInt",
+    "Seed",
     "number_or_name",
     "parse_assignments",
     "restricted_number_type",
     "run_command",
     "unknown_option",
+    "whole_number",
 ]
+
+SEEDS = "a whole number from 0 to 2^63 - 1"
+Seed = restricted_number_type("Seed", int, [(">=", 0), ("<", 2**63)])
 
 OLD_NAMES = {
     "generator": "model",
@@ -62,6 +68,34 @@ class CommandParser(ArgumentParser):
     def add(self, *names: str, **options: Any) -> None:
         """An option or a positional argument."""
         self.add_argument(*names, **options)
+
+    def parse_args(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Namespace:  # type: ignore[override]
+        words = list(sys.argv[1:] if args is None else args)
+        self._check_words(words)
+        found = super().parse_args(words, *others, **options)
+        for action in self._actions:
+            if isinstance(action, argparse._AppendAction):
+                require_different(found[action.dest] or [], action.dest)
+        return found
+
+    def _check_words(self, words: Sequence[str]) -> None:
+        """Refuses what would be taken and forgotten: an option without a value, and one that is given again."""
+        # until an option comes, words are the first argument without dashes
+        name: str | None = next((action.dest for action in self._actions if not action.option_strings), None)
+        given: set[str] = set()
+        for word in words[: words.index("--")] if "--" in words else words:
+            option, equals, value = word.partition("=")
+            action = self._option_string_actions.get(option)
+            if action is not None:
+                name = action.dest
+                if name in given and not isinstance(action, argparse._AppendAction):
+                    many = ", with all its values after it" if action.nargs == "+" else ""
+                    raise UserError(f"it is given twice, and only one can be used; give it once{many}", argument=name)
+                given.add(name)
+            if action is not None and value == "--":  # which argparse reads as no value at all
+                raise UserError("expected a value, not '--'", argument=name)
+            if not (value if action is not None and equals else word).strip():
+                raise UserError("expected a value, and nothing is given", argument=name)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         raise self._explained(message)
@@ -108,6 +142,7 @@ def _wrong_value(text: str) -> str:
     """What jsonargparse says of a value, in a line."""
     text = " ".join(text.split())
     kinds = {"PositiveInt": "a whole number of 1 or more", "NonNegativeInt": "a whole number of 0 or more"}
+    kinds |= {"Seed": SEEDS}
     kinds |= {"OpenUnitInterval": "a number between 0 and 1", "PositiveFloat": "a number above 0"}
     given = re.search(r"(?:Given value|Got value): (.+?)(?: Given value type.*)?$", text) or re.search(
         r"(-?[\w.]+) does not", text
@@ -124,25 +159,26 @@ def _wrong_value(text: str) -> str:
 
 
 def run_command(command: Callable[[], Any], positional: Sequence[str] = ()) -> int:
-    """Runs a command; bad input becomes one line on stderr and exit code 2.  A number that it returns is the exit code.
+    """Runs a command and returns its exit code: a number that it returns, else 0; where it does not end well, one line on
+    stderr and the code that `cfgen.safety.endings` has for it.
 
     `positional` are the arguments that are given without dashes.
     """
     outer = _process_group_exists()
     succeeded = False
     try:
-        code = command()
-        succeeded = True
-    except UserError as error:
-        name = error.argument
-        where = "" if name is None else f"{name.upper()}: " if name in positional else f"--{name}: "
-        print(f"error: {where}{' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    finally:
-        if not outer and _process_group_exists():
-            from cfgen.processes import end_process_group
+        with signals_raised():
+            try:
+                code = command()
+                sys.stdout.flush()  # a disk that is full shows here, and not after the exit code is settled
+                succeeded = True
+            finally:
+                if not outer and _process_group_exists():
+                    from cfgen.processes import end_process_group
 
-            end_process_group(succeeded)
+                    end_process_group(succeeded)
+    except BaseException as error:
+        return end(error, positional)
     return code if isinstance(code, int) else 0
 
 
@@ -152,8 +188,8 @@ def _process_group_exists() -> bool:
     return torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def parse_assignments(text: str, argument: str | None = None) -> dict[str, Any]:
-    """An intervention as it is typed: numbers where they are numbers, names otherwise.
+def parse_assignments(text: str, argument: str | None = None, as_text: bool = False) -> dict[str, Any]:
+    """Values of attributes as they are typed: numbers where they are numbers, names otherwise; with `as_text` all as text.
 
     >>> parse_assignments("thickness=3,colour=red")
     {'thickness': 3, 'colour': 'red'}
@@ -165,8 +201,17 @@ def parse_assignments(text: str, argument: str | None = None) -> dict[str, Any]:
             raise UserError(f"expected ATTRIBUTE=VALUE, not {pair!r}", argument)
         if name in assignments:
             raise UserError(f"{name} is set twice in {text!r}", argument)
-        assignments[name] = number_or_name(value)
+        assignments[name] = value if as_text else number_or_name(value)
     return assignments
+
+
+def whole_number(text: str) -> int | None:
+    """A whole number of 0 or more, in plain digits; None of anything else.
+
+    >>> whole_number("12"), whole_number("-1"), whole_number("²"), whole_number("9" * 5000)
+    (12, None, None, None)
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 def number_or_name(text: str) -> int | float | str:

@@ -5,7 +5,7 @@ Every room speaks of the others through these Protocols, and never through their
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -121,7 +121,11 @@ class AttributeModel(Protocol):
     schema: Schema
 
     def counterfactual_vector(
-        self, a: Tensor, do: Mapping[str, Any], generator: torch.Generator | None = None
+        self,
+        a: Tensor,
+        do: Mapping[str, Any],
+        generator: torch.Generator | None = None,
+        hold: Iterable[str] = (),
     ) -> Tensor: ...
 
 

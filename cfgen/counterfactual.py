@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cfgen.attributes import Columns
 from cfgen.contracts import CausalImageMechanism, ImageMechanism, Noise, State, rows
+from cfgen.errors import UserError
 
 __all__ = ["Asked", "Swept", "as_unit_float", "asked_of", "reconstruct", "sweep"]
 
@@ -45,17 +46,25 @@ class Asked:
 
 
 def asked_of(
-    mechanism: CausalImageMechanism, columns: Columns, do: Mapping[str, Any], seed: int = 0, changed_only: bool = False
+    mechanism: CausalImageMechanism,
+    columns: Columns,
+    do: Mapping[str, Any],
+    seed: int = 0,
+    changed_only: bool = False,
+    hold: Iterable[str] = (),
 ) -> Asked:
     """The intervention `do`, in real units, on images with these attributes; the Attribute-SCM lets effects follow.
 
     Noise that the Attribute-SCM has to abduct is drawn for all rows at once with `seed`, so two interventions share it.
-    With `changed_only` it is asked of those images alone that do not have the values already.
+    With `changed_only` it is asked of those images alone that do not have the values already.  Attributes to `hold` keep each
+    image's own value although the intervention would change it.
     """
+    if not 0 <= seed < 2**63:  # what torch takes
+        raise UserError(f"expected a whole number from 0 to 2^63 - 1, not {seed}", argument="seed")
     schema = mechanism.scm.schema
     device = schema.low.device
     own = {name: columns[name].to(device) for name in schema.names}
-    a_c = mechanism.scm.counterfactual_vector(schema.encode(own), do, torch.Generator(device).manual_seed(seed))
+    a_c = mechanism.scm.counterfactual_vector(schema.encode(own), do, torch.Generator(device).manual_seed(seed), hold)
     of = torch.ones(len(a_c), dtype=torch.bool)
     if changed_only:
         wanted = schema.check_do(do, len(a_c))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
-__all__ = ["UnfitRun", "UserError", "unknown_name"]
+__all__ = ["LostProcess", "Terminated", "UnfitRun", "UserError", "require_different", "unknown_name"]
+
+LONGEST = 2000  # characters of a message: one may quote a line of a file, and that line may be the whole file
 
 
 class UserError(Exception):
@@ -18,9 +21,31 @@ class UserError(Exception):
     'no test image has Young=0'
     """
 
+    code: ClassVar[int] = 2  # with which a command exits
+
     def __init__(self, message: str, argument: str | None = None) -> None:
+        if len(message) > LONGEST:
+            message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 4 :]}"
         super().__init__(message)
         self.argument = argument
+
+
+class Terminated(BaseException):
+    """A signal has asked the process to end, as Ctrl-C asks with KeyboardInterrupt: a command exits with 128 + `signal`.
+
+    >>> Terminated(15).signal
+    15
+    """
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(signal)
+        self.signal = int(signal)
+
+
+class LostProcess(UserError):
+    """One of several processes has died or does not answer: no input is wrong, and the work is not done."""
+
+    code = 1
 
 
 class UnfitRun(UserError):
@@ -37,3 +62,15 @@ def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"unknown {kind} {name!r}.{hint} Valid: {', '.join(names) or '(none)'}"
+
+
+def require_different(values: Sequence[Any], argument: str, names: Sequence[str] | None = None) -> None:
+    """Refuses a value that is given again: the second would change nothing.  `names` are how the values are written.
+
+    >>> require_different([{"Young": 0}, {"Bangs": 1}], "do", names=["Young=0", "Bangs=1"])
+    """
+    for place, value in enumerate(values):
+        if (first := values.index(value)) < place:
+            one, other = (values if names is None else names)[first], (values if names is None else names)[place]
+            what = f"{other} is given twice" if one == other else f"{one} and {other} are the same"
+            raise UserError(f"{what}; give it once", argument)

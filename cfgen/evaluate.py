@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cfgen.command_line import CommandParser, NonNegativeInt, PositiveInt, run_command
+from cfgen.command_line import CommandParser, PositiveInt, Seed, run_command
 from cfgen.errors import UserError
 from cfgen.evaluation.metrics import metric_names
 from cfgen.evaluation.options import FACE_NETWORKS, SPLITS, Options
 from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
+from cfgen.safety.writing import require_free
 
 if TYPE_CHECKING:
     from cfgen.evaluation.results import Evaluation
@@ -58,7 +59,7 @@ def parser() -> CommandParser:
         "attributes")  # fmt: skip
     add("--split", choices=SPLITS, default="test", help="the split to score on: val while you choose settings")
     add("--count", type=PositiveInt, metavar="N", help="the first N images of the split (default: all)")
-    add("--seed", type=NonNegativeInt, default=0, help="seed of the target values and of all noise")
+    add("--seed", type=Seed, default=0, help="seed of the target values and of all noise")
     add("--seeds", type=PositiveInt, default=1, metavar="N",
         help="repeats everything with N seeds from --seed on; scores are then means, with errors over seeds")  # fmt: skip
     add("--values", type=PositiveInt, default=1, metavar="N",
@@ -99,8 +100,8 @@ def command(arguments: Sequence[str] | None) -> None:
     several = len(chosen.model) > 1
     if chosen.out and not several:
         raise UserError("it is for the comparison of several models; one model's results go into its own folder", "out")
-    if chosen.out and Path(chosen.out).exists():
-        raise UserError(f"{chosen.out} exists already; choose a new folder", "out")
+    if chosen.out:
+        require_free(chosen.out)
     if chosen.trusted or ":" in (chosen.fid or ""):
         search_working_directory()
 

@@ -15,18 +15,21 @@ if TYPE_CHECKING:
     from cfgen.training.run import TrainedRun
 
 HELP = """usage: cfgen fit --config NAME [--config MORE.yaml ...] [--model.KEY VALUE] [--data.KEY VALUE] [--trainer.KEY VALUE]
+       cfgen fit --ckpt_path RUN [--trainer.KEY VALUE]      continues an interrupted run
 
 Trains a model or a classifier of the paper, or your own, from a config.  Each run has a folder of its own, RUNS_DIR/NAME/001
 and so on, with its config, checkpoints (best.ckpt, last.ckpt), scalars (metrics.csv) and pictures.
 
 options:
   -c, --config NAME      a packaged config (below) or a YAML file; repeat it to merge several: later ones win, and a key
-                         written `callbacks+:` appends to a list. Needed
+                         written `callbacks+:` appends to a list. Needed, except to continue a run
   --name NAME            name of the run (default: the first config's)
   --runs_dir FOLDER      where the folder NAME/001 is made (default: runs)
-  --ckpt_path PATH       a checkpoint to start a new run from; `last` continues the newest run of this name, in its
-                         folder (default: none, a run from the start)
+  --ckpt_path PATH       the folder of a run, such as runs/quickstart/001: continues it there, with its own config; or a
+                         checkpoint to start a new run from; `last` continues the newest run of this name, in its folder
+                         (default: none, a run from the start)
   --seed_everything N    seed of all random numbers, 0 or more; `false` sets none (default: 0)
+  --timeout_minutes N    on several devices, how long processes wait for one that does not answer (default: 30)
   --model CLASS          another model, e.g. lightning_modules.StyleALI or my_code.MyModel (default: the config's)
   --data NAME            other data: a packaged part (below), a YAML file or a class (default: the config's)
   --model.KEY VALUE      one setting of the model, e.g. --model.width 0.5 (default: the config's, else the class's)
@@ -45,6 +48,7 @@ examples:
   cfgen fit --config quickstart --config mine.yaml        a packaged config with changes of your own
   cfgen fit --config celeba_csali --data celeba_young     another data set or causal graph
   cfgen fit --config quickstart --print_config            a config to start from
+  cfgen fit --ckpt_path runs/quickstart/001               continues that run, where it was interrupted
   cfgen fit --config quickstart --ckpt_path last          continues the newest run of that name
   cfgen fit --config quickstart --trainer.devices 2       two devices; the batch size is that of one
 

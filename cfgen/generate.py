@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cfgen.command_line import CommandParser, NonNegativeInt, parse_assignments, run_command
+from cfgen.command_line import CommandParser, Seed, parse_assignments, run_command, whole_number
 from cfgen.errors import UserError
+from cfgen.interventions import parse_intervention
 from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
+from cfgen.safety.writing import require_free, write_new
 
 EXAMPLES = """
   cfgen generate morphomnist-hvae --do thickness=5                     a model that comes with cfgen, and its examples
   cfgen generate runs/quickstart --do thickness=3 --do label=7          two counterfactuals of test images 0 to 4
   cfgen generate runs/quickstart --do thickness=3,label=7 --index 0-9   both changes at once
+  cfgen generate runs/quickstart --do thickness=+1sd                    each digit one standard deviation thicker
   cfgen generate runs/quickstart --do label=2 --images my.png --given label=3 --out cf/
 """
-MOST = 10_000  # images that one range may name
+MOST = 10_000  # images that can be named
 
 
 def parser() -> CommandParser:
@@ -28,8 +32,10 @@ def parser() -> CommandParser:
         help="a run folder (runs/NAME or runs/NAME/001), a checkpoint, an exported folder, or the name of a model that comes "
         "with cfgen")  # fmt: skip
     add("--do", action="append", required=True, metavar="ATTRIBUTE=VALUE[,...]",
-        help="an intervention, in the attribute's own units; commas join simultaneous ones. Repeat it for further "
-        "counterfactuals. The model's card has its attributes and ranges, and an unknown name prints them. Needed")  # fmt: skip
+        help="an intervention, in the attribute's own units: size=20, colour=red, size=+2 (2 more than each image has; +-2 for "
+        "less), size=+1sd or -0.5sd (in standard deviations of the training images); commas join simultaneous ones. Repeat it "
+        "for further counterfactuals. The model's card has its attributes and ranges, and an unknown name prints them. "
+        "Needed")  # fmt: skip
     add("--index", metavar="NUMBERS",
         help="which of the model's examples, or where it has none which test images, e.g. 3 or 0-9 or 1,5,7 "
         "(default: 0-4)")  # fmt: skip
@@ -42,8 +48,11 @@ def parser() -> CommandParser:
         help="the attributes of your pictures that cannot be measured on them, the same for all files, e.g. label=3; "
         "needed with --images",
     )
+    add("--hold", action="append", default=[], type=str, metavar="ATTRIBUTE",
+        help="keep this attribute as it is although an intervention would change it (default: everything that the causal graph "
+        "makes follow changes too); can be repeated")  # fmt: skip
     add("--trusted", action="store_true", help=TRUSTED_HELP)
-    add("--seed", type=NonNegativeInt, default=0, help="seed of the random numbers that some models need")
+    add("--seed", type=Seed, default=0, help="seed of the random numbers that some models need")
     add("--out", metavar="DIR", help="a new folder for the grid, the single images and attributes.csv; without it, only "
         "counterfactuals.png is written in the current folder (with a number where that exists)")  # fmt: skip
     return parser
@@ -55,13 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command(arguments: Sequence[str] | None) -> None:
     options = parser().parse_args(arguments)
-    interventions = {text: parse_assignments(text, "do") for text in options.do}
+    interventions = {text: parse_intervention(text) for text in options.do}
     given = parse_assignments(options.given, "given") if options.given else None
     if options.index is not None and options.images:
         raise UserError("give either index or images, not both", argument="index")
     index = parse_index(options.index or "0-4")
-    if options.out and (path := Path(options.out)).exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(f"{path} exists already; choose a new folder", argument="out")
+    if options.out:
+        require_free(options.out)
     if options.trusted:
         search_working_directory()
 
@@ -74,6 +83,7 @@ def command(arguments: Sequence[str] | None) -> None:
         index=index,
         images=options.images,
         given=given,
+        hold=options.hold,
         seed=options.seed,
     )
     print(f"images: {made.description}")
@@ -81,12 +91,8 @@ def command(arguments: Sequence[str] | None) -> None:
         folder = made.save(options.out)
         print(f"grid: {folder / 'grid.png'}\nimages and attributes.csv: {folder}")
         return
-    path = free_name(Path("counterfactuals.png"))
-    try:
-        made.figure().savefig(path, dpi=130)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
-    print(f"grid: {path}")
+    grid = made.grid()
+    print(f"grid: {next(path for path in names(Path('counterfactuals.png')) if write_new(path, grid))}")
 
 
 def parse_index(text: str) -> list[int]:
@@ -98,22 +104,19 @@ def parse_index(text: str) -> list[int]:
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        start, stop = whole_number(first), whole_number(last if dash else first)
+        if start is None or stop is None:
             raise UserError(f"expected numbers and ranges like 0-9 or 1,5,7, not {text!r}", argument="index")
-        if int(last or first) - int(first) >= MOST:
+        if len(numbers) + stop - start >= MOST:
             raise UserError(f"{text} is more than {MOST:,} images; choose fewer", argument="index")
-        numbers += range(int(first), int(last or first) + 1)
+        numbers += range(start, stop + 1)
     return numbers
 
 
-def free_name(path: Path) -> Path:
-    """The path, or with the first number that makes it new: nothing is overwritten."""
-    number = 2
-    candidate = path
-    while candidate.exists():
-        candidate = path.with_stem(f"{path.stem}-{number}")
-        number += 1
-    return candidate
+def names(path: Path) -> Iterator[Path]:
+    """The path, then with numbers from 2 on: the first that is free is taken, for nothing is overwritten."""
+    yield path
+    yield from (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
 
 
 if __name__ == "__main__":

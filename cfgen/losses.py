@@ -11,7 +11,17 @@ from torch.nn import functional as F
 
 from cfgen.attributes import Categorical, Continuous, Schema
 
-__all__ = ["ali_d", "ali_eg", "attributes", "beyond", "distance", "kl_to_standard", "log_likelihood", "r1"]
+__all__ = [
+    "ali_d",
+    "ali_eg",
+    "attribute_errors",
+    "attributes",
+    "beyond",
+    "distance",
+    "kl_to_standard",
+    "log_likelihood",
+    "r1",
+]
 
 
 def ali_d(real: Tensor, fake: Tensor) -> Tensor:
@@ -41,20 +51,25 @@ def r1(scores: Tensor, inputs: Sequence[Tensor]) -> Tensor:
 
 
 def attributes(predicted: Tensor, a: Tensor, schema: Schema) -> Tensor:
-    """How far a predictor's reading of images is from the attributes a, summed over attributes, averaged over images.
+    """How far a predictor's reading of images is from the attributes a, summed over attributes, averaged over images."""
+    return attribute_errors(predicted, a, schema).sum(dim=1).mean()
+
+
+def attribute_errors(predicted: Tensor, a: Tensor, schema: Schema) -> Tensor:
+    """How far a predictor's reading is from the attributes a, (N, attributes).
 
     |p - a| for a continuous attribute (in scaled units), cross-entropy of the logits p for a binary or categorical one.
     """
-    total = predicted.new_zeros(())
+    errors = []
     for name, attribute in schema.attributes.items():
         p, target = predicted[:, schema.slices[name]], a[:, schema.slices[name]]
         if isinstance(attribute, Continuous):
-            total = total + F.l1_loss(p, target)
+            errors.append((p - target).abs().flatten())
         elif isinstance(attribute, Categorical):
-            total = total + F.cross_entropy(p, target)
+            errors.append(F.cross_entropy(p, target, reduction="none"))
         else:
-            total = total + F.binary_cross_entropy_with_logits(p, target)
-    return total
+            errors.append(F.binary_cross_entropy_with_logits(p, target, reduction="none").flatten())
+    return torch.stack(errors, dim=1)
 
 
 def distance(one: Tensor, other: Tensor, power: float) -> Tensor:

@@ -83,7 +83,7 @@ def report(folder: Path) -> None:
         table.add_row(who, *(values.get(name, "-") for name in names))
     table.add_row("image left untouched", *(f"{errors['untouched', name]:.3f}" for name in names), style="dim")
     table.add_row("real images (floor)", *(f"{errors['floor', name]:.3f}" for name in names), style="dim")
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)
     print("The paper trained on 60,000 digits and measured on 10,000 others; docs/results.md compares like with like.")
 
 
@@ -94,7 +94,11 @@ def how_to_open(path: Path) -> str:
 
 
 def save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, dpi=160)
+    from cfgen.reporting.files import png
+    from cfgen.safety.writing import write_atomically
+
+    picture = png(figure, dpi=160)
+    write_atomically(path, lambda file: file.write(picture))
     print(f"wrote {path}")
 
 

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from datamodules.base import AttributeDataModule
     from datamodules.celeba import CelebA
     from datamodules.faces import Faces
+    from datamodules.image_table import ImageTable
     from datamodules.morpho_mnist import MorphoMNIST
 
-__all__ = ["AttributeDataModule", "CelebA", "Faces", "MorphoMNIST"]
+__all__ = ["AttributeDataModule", "CelebA", "Faces", "ImageTable", "MorphoMNIST"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -23,6 +24,7 @@ __getattr__, __dir__ = lazy_names(
         "AttributeDataModule": "base",
         "CelebA": "celeba",
         "Faces": "faces.data",
+        "ImageTable": "image_table.data",
         "MorphoMNIST": "morpho_mnist",
     },
 )

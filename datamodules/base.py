@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from cfgen.attributes import Binary, Categorical, Schema, unknown_name
+from cfgen.attributes import Binary, Categorical, Schema, TargetKind, unknown_name
 from cfgen.batch import Batch
 from cfgen.errors import UserError
 from cfgen.scm.graph import CausalGraph
@@ -118,18 +118,33 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
 
     def __init__(
         self,
-        attributes: Mapping[str, Mapping[str, Any]],
+        attributes: Mapping[str, Mapping[str, Any]] | None,
         edges: Sequence[Sequence[str]],
         mechanisms: Mapping[str, Mapping[str, Any]],
         image_shape: tuple[int, int, int],
         batch_size: int,
         seed: int,
     ) -> None:
+        """Without attributes, a subclass says them by `_describe` once it knows them."""
         super().__init__()
         if batch_size < 1:
             raise ValueError(f"batch_size is at least 1, not {batch_size}")
         if seed < 0:
             raise ValueError(f"seed is 0 or more, not {seed}")
+        if attributes is not None:
+            self._describe(attributes, edges, mechanisms, image_shape)
+        self.batch_size = batch_size
+        self.seed = seed
+        self._splits: dict[str, Split] = {}
+        self._encoded: dict[str, Tensor] = {}
+
+    def _describe(
+        self,
+        attributes: Mapping[str, Mapping[str, Any]],
+        edges: Sequence[Sequence[str]],
+        mechanisms: Mapping[str, Mapping[str, Any]],
+        image_shape: tuple[int, int, int],
+    ) -> None:
         self._schema = Schema(attributes)
         self._edges = [list(edge) for edge in edges]
         self._mechanisms = {name: dict(options) for name, options in mechanisms.items()}
@@ -138,10 +153,6 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
             if name not in attributes:
                 raise ValueError(f"mechanisms: {unknown_name('attribute', name, attributes)}")
         self._image_shape = image_shape
-        self.batch_size = batch_size
-        self.seed = seed
-        self._splits: dict[str, Split] = {}
-        self._encoded: dict[str, Tensor] = {}
 
     @abstractmethod
     def read_splits(self) -> dict[str, Split]:
@@ -151,6 +162,11 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
     def about(self) -> str:
         """What the images are, for the card of a model that was trained on them; nothing by default."""
         return ""
+
+    @property
+    def target_kind(self) -> TargetKind:
+        """What `y` is; known after construction."""
+        return TargetKind("y")
 
     def shareable(self) -> AttributeDataModule | None:
         """A set with these attributes whose images may be given away with a model; by default there is none."""

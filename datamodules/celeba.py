@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,22 +11,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from cfgen.attributes import unknown_name
-from cfgen.batch import Batch
+from cfgen.attributes import TargetKind, unknown_name
 from cfgen.contracts import Eyes
-from datamodules.base import AttributeDataModule, Split
-from datamodules.sources import cache
-from datamodules.sources.celeba_files import (
-    ATTRIBUTES,
-    SPLITS,
-    ImageFiles,
-    Table,
-    crop_and_resize,
-    find_folder,
-    read_persons,
-    read_table,
-)
-from datamodules.sources.packing import pack_location, packed
+from datamodules.packed import PackedDataModule
+from datamodules.sources.celeba_files import ATTRIBUTES, ImageFiles, find_folder, read_persons, read_table
+from datamodules.sources.framing import crop_and_resize
+from datamodules.sources.picture_files import PictureFiles, PictureTable
 
 __all__ = ["CelebA"]
 
@@ -37,7 +25,7 @@ EYES = (69, 108, 111)  # in these pixels: across, and from above
 _VERSION = 1  # raise it when the same files give other pixels: packed images are then made again
 
 
-class CelebA(AttributeDataModule):
+class CelebA(PackedDataModule):
     """CelebA faces with binary attributes; `y` is `Attractive`.
 
     Reads CelebA's own layout: `img_align_celeba/` or `img_align_celeba.zip`, `list_attr_celeba.txt` and
@@ -61,6 +49,7 @@ class CelebA(AttributeDataModule):
         flip: mirror each training image with probability 1/2, on the device.
     """
 
+    target: str
     # what the table may be asked for, and what it is asked for by default
     known: ClassVar[tuple[str, ...]] = ATTRIBUTES
     left_out: ClassVar[tuple[str, ...]] = ("Blurry", "Male", "Young")
@@ -92,33 +81,23 @@ class CelebA(AttributeDataModule):
             if pixels < 1:
                 raise ValueError(f"{option} is at least 1 pixel, not {pixels}")
         binary = {name: {"kind": "binary"} for name in attributes}
-        super().__init__(binary, edges, mechanisms or {}, (3, image_size, image_size), batch_size, seed)
-        self.data_dir = Path(folder).expanduser() if (folder := data_dir or os.environ.get("CFGEN_DATA")) else None
-        self.cache_dir = Path(cache_dir).expanduser() if cache_dir else cache.default_cache_dir()
+        shape = (3, image_size, image_size)
+        super().__init__(binary, edges, mechanisms or {}, shape, batch_size, seed, data_dir, cache_dir, flip)
         self.target = target
         self.image_size = image_size
         self.crop = crop
-        self.flip = flip
-        self._names: dict[str, list[str]] = {}
 
     @property
     def about(self) -> str:
         return "CelebA: photographs of celebrities, for research that is not commercial; attributes are annotators' opinions."
 
+    @property
+    def target_kind(self) -> TargetKind:
+        return TargetKind(self.target)
+
     def folder(self) -> Path:
         """The folder that is read."""
         return find_folder(self.data_dir)
-
-    @property
-    def cache_file(self) -> Path:
-        """Where the packed images are kept."""
-        images, table = self._files()
-        return self._cache_file(images, table)
-
-    def names(self, split: str) -> list[str]:
-        """The files of a split, in the order of its images."""
-        self._split(split)
-        return self._names[split]
 
     @property
     def eyes(self) -> Eyes:
@@ -131,33 +110,6 @@ class CelebA(AttributeDataModule):
         """Who is in the images of a split: a number for each person."""
         return torch.from_numpy(read_persons(self.folder(), self.names(split)))
 
-    def prepare_data(self) -> None:
-        """Packs the images unless they are in the cache; Lightning calls this in one process of each machine."""
-        self._packed(*self._files())
-
-    def read_splits(self) -> dict[str, Split]:
-        images, table = self._files()
-        pixels = torch.from_numpy(self._packed(images, table))
-        columns = {name: torch.from_numpy(column) for name, column in table.columns.items()}
-        others = [name for name in columns if name not in (*self._schema.names, self.target)]
-        splits: dict[str, Split] = {}
-        for number, title in enumerate(SPLITS):
-            start, stop = (table.split < number).sum(), (table.split <= number).sum()  # the table is sorted by split
-            splits[title] = Split(
-                images=pixels[start:stop],
-                columns={name: columns[name][start:stop].float() for name in self._schema.names},
-                y=columns[self.target][start:stop].long(),
-                others={name: columns[name][start:stop].float() for name in others},
-            )
-            self._names[title] = table.names[start:stop]
-        return splits
-
-    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        if self.flip and self.trainer is not None and self.trainer.training and batch.x.dtype == torch.uint8:
-            mirrored = torch.rand(len(batch.x), device=batch.x.device) < 0.5
-            batch = batch._replace(x=torch.where(mirrored[:, None, None, None], batch.x.flip(-1), batch.x))
-        return super().on_after_batch_transfer(batch, dataloader_idx)
-
     def framed(self, image: Image.Image) -> Image.Image:
         """A picture of CelebA's size is cropped as its photographs are; of others it is the middle."""
         if image.size != ALIGNED:
@@ -165,30 +117,15 @@ class CelebA(AttributeDataModule):
         (pixels,) = crop_and_resize([image], 1, self.crop, self.image_size)
         return Image.fromarray(pixels.transpose(1, 2, 0))
 
-    def _files(self) -> tuple[ImageFiles, Table]:
+    def _files(self) -> tuple[ImageFiles, PictureTable]:
         folder = self.folder()
         images = ImageFiles(folder)
         return images, read_table(folder, images, [*self._schema.names, self.target])
 
-    def _cache_file(self, images: ImageFiles, table: Table) -> Path:
-        # names and stamps tell sets apart, and reading a hundred thousand files would take as long as packing them
-        listing = "\n".join(f"{name} {images.stamps[name]}" for name in table.names)
-        recipe = {
-            "version": _VERSION,
-            "size": self.image_size,
-            "crop": self.crop,
-            "images": hashlib.sha256(listing.encode()).hexdigest(),
-        }
-        return pack_location(self.cache_dir, f"{type(self).__name__.lower()}-{self.image_size}", recipe)
+    def _recipe(self) -> dict[str, Any]:
+        return {"version": _VERSION, "size": self.image_size, "crop": self.crop}
 
-    def _packed(self, images: ImageFiles, table: Table) -> np.ndarray:
-        def block(rows: slice) -> np.ndarray:
-            names = table.names[rows]
-            return crop_and_resize(images.decoded(names, self.crop), len(names), self.crop, self.image_size)
-
-        return packed(
-            self._cache_file(images, table),
-            (len(table.names), *self.image_shape),
-            block,
-            task=f"packing {type(self).__name__} at {self.image_size} x {self.image_size}",
-        )
+    def _pixels(self, images: PictureFiles, table: PictureTable, rows: slice) -> np.ndarray:
+        assert isinstance(images, ImageFiles)
+        names = table.names[rows]
+        return crop_and_resize(images.decoded(names, self.crop), len(names), self.crop, self.image_size)

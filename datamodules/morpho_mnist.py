@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cfgen.attributes import unknown_name
+from cfgen.attributes import TargetKind, unknown_name
 from cfgen.errors import UserError
 from cfgen.morpho import MEASURES, measure, set_intensity, set_slant, set_thickness
 from cfgen.progress import progress
@@ -54,7 +54,7 @@ class MorphoMNIST(AttributeDataModule):
             when they are not there; `published`, DeepSCM's set: its test images as they are, its training images too
             where the files are at hand and otherwise rebuilt from MNIST and the published attributes.
         data_dir: the folder with `MNIST/raw` or `mnist/MNIST/raw`, and for `published` with `morphomnist_deepscm` or
-            its files.  By default the environment variable CFGEN_DATA.
+            its files.  By default the environment variable CFGEN_DATA.  `embedded` has no folder.
         cache_dir: where prepared sets are kept; by default `cfgen` in the user's cache folder.
         batch_size: images in a batch of one device.
         seed: of the sampled attributes and of the order of the batches.
@@ -81,6 +81,12 @@ class MorphoMNIST(AttributeDataModule):
     ) -> None:
         if source not in digits.SOURCES:
             raise ValueError(unknown_name("source", source, digits.SOURCES))
+        if data_dir is not None and source == "embedded":
+            raise UserError(
+                "the source 'embedded' reads no folder: its digits are installed with cfgen. Leave it out, or choose the "
+                "source mnist or published",
+                argument="data_dir",
+            )
         names = list(ATTRIBUTES) if attributes is None else list(attributes)
         for name in names:
             if name not in ATTRIBUTES:
@@ -110,6 +116,15 @@ class MorphoMNIST(AttributeDataModule):
     @property
     def about(self) -> str:
         return f"Morpho-MNIST: {ABOUT[self.source]}, with thickness and intensity set and slant measured."
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Of the attributes that have one."""
+        return {"thickness": "pixels", "intensity": "grey levels", "slant": "radians"}
+
+    @property
+    def target_kind(self) -> TargetKind:
+        return TargetKind("label", "categorical", tuple(map(str, ATTRIBUTES["label"]["values"])))
 
     def shareable(self) -> MorphoMNIST:
         """The embedded digits, which need no download; those of other sources are for everyone to fetch."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lightning_modules.deep_scm import DeepSCM
     from lightning_modules.hvae import HVAE
     from lightning_modules.image_mechanism import ImageMechanismModule
+    from lightning_modules.own_network import OwnNetwork
     from lightning_modules.predictor import Predictor
     from lightning_modules.residual_kept import ResidualKept
     from lightning_modules.style_ali import StyleALI
@@ -29,6 +30,7 @@ __all__ = [
     "CyclicEncoder",
     "DeepSCM",
     "ImageMechanismModule",
+    "OwnNetwork",
     "Predictor",
     "ResidualKept",
     "StyleALI",
@@ -44,6 +46,7 @@ __getattr__, __dir__ = lazy_names(
         "DeepSCM": "deep_scm",
         "HVAE": "hvae",
         "ImageMechanismModule": "image_mechanism",
+        "OwnNetwork": "own_network",
         "Predictor": "predictor",
         "ResidualKept": "residual_kept",
         "StyleALI": "style_ali",

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from pytorch_lightning.utilities import rank_zero_warn
+from pytorch_lightning.utilities import rank_zero_info, rank_zero_warn
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cfgen.batch import Batch
 from cfgen.checkpoints import module_of, spec_of
+from cfgen.counterfactual import as_unit_float
 from cfgen.errors import UnfitRun, UserError
+from cfgen.external.functions import names_function
+from cfgen.external.kinds import Layout, Output
 from lightning_modules.classifier import Classifier
 from lightning_modules.decay import decaying
 from lightning_modules.frozen import expect_evaluation_mode
 from lightning_modules.image_mechanism import ImageMechanismModule
+from lightning_modules.own_network import OwnNetwork
 from lightning_modules.residual_kept import ResidualKept
 from lightning_modules.weighted_gap import WeightedGap, comparable_images
 
-__all__ = ["CFClassifier"]
+__all__ = ["REPAIRED", "CFClassifier"]
+
+REPAIRED = "repaired.safetensors"  # the weights of a network of the user's own, beside the checkpoints
+CHECKED = 64  # images that such a network is tried on before training
 
 
 class CFClassifier(Classifier):
     """Eq. 7, and by wish the same aim on real images: BCE(y, f(x)) + weight * MSE(logits(x_r), logits(x_c)) + gap_weight * gap^2.
+
+    Of more than two classes, the first term is the cross-entropy, and the others are of every class.
 
     Each image meets one of the interventions, as one of the mechanisms draws it, both drawn anew every time: on average that is
     Eq. 7's second term over all of them, at the price of one.  An image that is so already has x_c = x_r and adds nothing.
@@ -38,12 +49,13 @@ class CFClassifier(Classifier):
     the two modes into two: on drawn faces, one that tells faces apart in training and answers all alike in use.
 
     The mechanisms only make images for training.  They are no part of the checkpoint, which therefore loads as a classifier
-    without any earlier run.
+    without any earlier run.  Of a network of the user's own, the weights that are chosen are also written to
+    `repaired.safetensors` under its own names, so that the user's code loads them.
 
     Args:
         image_shape: (channels, height, width); comes from the data.
-        classifier: the trained binary classifier: a run, or a config whose run is used where it is finished and trained first
-            where it is not.
+        classifier: the trained classifier: a run, a config whose run is used where it is finished and trained first where it is
+            not, or MODULE:FUNCTION, a function of your own that returns a network with its weights.
         mechanism: the trained image mechanism that makes x_r and x_c; likewise a run or a config, or a model that comes with
             cfgen.  The data must be its data.  Of several, given as a list, each image meets one.
         do: the interventions under which the answer should stay, e.g. [{Black_Hair: 1, Pale_Skin: 1}].
@@ -56,6 +68,11 @@ class CFClassifier(Classifier):
         lr: Adam's learning rate; the paper's is 1e-4.
         betas: Adam's decay rates; the paper's beta1 is 0.5.
         lr_decay: lower the learning rate to 0 along a cosine until training ends: bias and accuracy settle.
+        resize: height and width that a network of your own takes; by default those of the data's images.
+        mean, std: of each channel (or one for all), subtracted from its pixels in 0..1 and divided by.
+        layout: nchw, or nhwc for a network that takes channels last.
+        output: what it returns: logit, multilabel or probability, as in an audit.
+        positive: the class or label that is yes; by default 1 of two, and all of more than two.
     """
 
     earlier_runs: ClassVar[tuple[str, ...]] = ("classifier", "mechanism")
@@ -73,18 +90,27 @@ class CFClassifier(Classifier):
         lr: float = 1e-4,
         betas: tuple[float, float] = (0.5, 0.999),
         lr_decay: bool = False,
+        resize: list[int] | None = None,
+        mean: list[float] | None = None,
+        std: list[float] | None = None,
+        layout: Layout | None = None,
+        output: Output | None = None,
+        positive: int | None = None,
     ) -> None:
         super(Classifier, self).__init__()  # not Classifier's own: the network is an earlier run's
-        self.classifier = module_of(classifier, Classifier).eval()  # Lightning trains modules in the mode they are in
-        self.save_hyperparameters(ignore=["classifier", "mechanism"])
+        taken = {"resize": resize, "mean": mean, "std": std, "layout": layout, "output": output, "positive": positive}
+        given = {name: value for name, value in taken.items() if value is not None}
+        # Lightning trains modules in the mode they are in
+        self.classifier = trained_classifier(classifier, image_shape, given).eval()
+        self.save_hyperparameters(ignore=["classifier", "mechanism", *taken])
         # what a checkpoint of this module needs of the earlier runs
         self.hparams.update(classifier=spec_of(self.classifier), mechanism=None)
         self.image_shape = tuple(image_shape)
-        self.classes, self.do = self.classifier.classes, do
+        self.classes, self.target, self.do = self.classifier.classes, self.classifier.target, do
         self.lr, self.betas, self.lr_decay = lr, betas, lr_decay
         self.weight, self.gap_weight, self.keep_residual = weight, gap_weight, keep_residual
-        if self.classes != 2:
-            raise UserError(f"bias is that of a binary classifier; {classifier} tells {self.classes} classes apart")
+        if self.classifier.continuous:
+            raise UserError(f"answers of classes can be repaired; {classifier} predicts a value", "classifier")
         if self.classifier.image_shape != self.image_shape:
             raise UnfitRun(f"{classifier} {not_for(self.classifier.image_shape, self.image_shape)}", "classifier")
         if mechanism == []:
@@ -158,9 +184,11 @@ class CFClassifier(Classifier):
         return decaying(self, optimiser) if self.lr_decay else optimiser
 
     def setup(self, stage: str) -> None:
+        data: Any = getattr(self.trainer, "datamodule", None)
+        if stage == "fit" and data is not None:
+            self.require_fit_for(data)
         if stage != "fit" or not self.gap_weight or not self.mechanisms:
             return
-        data: Any = getattr(self.trainer, "datamodule", None)
         if data is None:
             raise UserError("needs the attributes of the training images: train with a datamodule", "gap_weight")
         self.require_data_of_mechanisms(data)
@@ -170,7 +198,33 @@ class CFClassifier(Classifier):
             if why:
                 rank_zero_warn(f"gap_weight: {do} is left out, since real images cannot say what it does: {why}")
         compared = [do for do, why in zip(self.do, lacking, strict=True) if not why]
-        self.gap = WeightedGap(schema, graph, columns, compared) if compared else None
+        outputs = self.classes if self.classes > 2 else 1
+        self.gap = WeightedGap(schema, graph, columns, compared, outputs=outputs) if compared else None
+
+    def require_fit_for(self, data: Any) -> None:
+        """Refuses data whose classes are others than the classifier's, and a network that does not answer for its images."""
+        most = int(data.targets("train").max())
+        if most >= self.classes:
+            raise UserError(
+                f"tells {self.classes} classes apart, numbered 0 to {self.classes - 1}, and the data's target goes up to {most}",
+                "classifier",
+            )
+        if isinstance(self.classifier, OwnNetwork):
+            self.classifier.check(as_unit_float(data.images("val")[:CHECKED]).to(self.device))
+
+    def on_train_end(self) -> None:
+        """Writes the weights that are chosen of a network of the user's own, under its own names."""
+        keeper: Any = self.trainer.checkpoint_callback
+        folder = getattr(keeper, "dirpath", None)
+        if not isinstance(self.classifier, OwnNetwork) or folder is None or not self.trainer.is_global_zero:
+            return
+        best = getattr(keeper, "best_model_path", "")
+        whole = torch.load(best, map_location="cpu", weights_only=True)["state_dict"] if best else self.state_dict()
+        state = self.classifier.own_state(whole, prefix="classifier.")
+        path = Path(folder) / REPAIRED
+        save_file(state, unfinished := path.with_suffix(".tmp"))
+        unfinished.replace(path)  # whole or not at all
+        rank_zero_info(f"the repaired network's own weights: {path}")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -205,6 +259,18 @@ class CFClassifier(Classifier):
                 raise UserError(
                     f"the mechanism was trained with other attributes: {difference}. Use the same data settings"
                 )
+
+
+def trained_classifier(
+    what: str | Mapping[str, Any], image_shape: Sequence[int], options: Mapping[str, Any]
+) -> Classifier:
+    """An earlier run's classifier, or the network that a function of the user's own returns; `options` are for the second."""
+    if isinstance(what, str) and names_function(what):
+        return OwnNetwork(what, list(image_shape), **options)
+    if options:
+        name = next(iter(options))
+        raise UserError(f"is for a network of your own (MODULE:FUNCTION), and {what} is a run: leave it out", name)
+    return module_of(what, Classifier)
 
 
 def not_for(theirs: Sequence[int], ours: Sequence[int]) -> str:

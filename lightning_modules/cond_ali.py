@@ -31,7 +31,8 @@ class CondALI(TwoOptimisers):
 
     Args:
         scm: the attributes and their causal graph; comes from the data.
-        image_shape: (channels, height, width); 28x28 takes the Morpho-MNIST tables, 64x64 the CelebA ones.
+        image_shape: (channels, height, width); 28x28 takes the Morpho-MNIST tables, 64x64 the CelebA ones, and every
+            other size those of CelebA, resized.
         width: multiplies every filter count of the tables; 0.25 trains on a laptop.
         latent_dim: the size of z.
         lr: Adam's learning rate, for both players.

@@ -34,11 +34,13 @@ class DeepSCM(ImageMechanismModule):
 
     Args:
         scm: the attributes and their causal graph; comes from the data.
-        image_shape: (channels, height, width); 28x28 takes the networks published for Morpho-MNIST, 64x64 Appendix H's.
+        image_shape: (channels, height, width); 28x28 takes the networks published for Morpho-MNIST, 64x64 Appendix H's,
+            and every other size those, resized.
         width: multiplies every layer's size; less than 1 trains on a laptop.
-        latent_dim: the size of z; without one, as published: 16 for 28x28, 256 for 64x64.
+        latent_dim: the size of z; without one, as published: 16 for 28x28, 256 for 64x64 and all others.
         log_variance: log sigma^2 of the pixels.
-        preprocessing: `logit` or `unit`, the space of y; without one, as published: logit for 28x28, unit for 64x64.
+        preprocessing: `logit` or `unit`, the space of y; without one, as published: logit for 28x28, unit for all
+            others.
         elbo_particles: draws of z an image in the ELBO.
         particles: draws of z an image in counterfactuals, which are their average.
         seed: of those draws.  They are the same for every image, so none depends on the batch it comes in.

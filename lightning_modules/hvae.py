@@ -16,7 +16,7 @@ from cfgen.contracts import Noise
 from cfgen.errors import UserError
 from cfgen.networks.hierarchy import GLOBAL, Hierarchy, levels_for
 from cfgen.networks.pixel_noise import NoisyState, abducted, counterfactual, visible
-from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed
+from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed, moved_against
 from cfgen.networks.within import within
 from lightning_modules.two_optimisers import TwoOptimisers
 
@@ -36,7 +36,7 @@ class HVAE(TwoOptimisers):
 
     Args:
         scm: the attributes and their causal graph; comes from the data.
-        image_shape: (channels, height, width), square, 16 to 256 pixels a side.
+        image_shape: (channels, height, width), square, 16 to 256 pixels a side, in multiples of 4.
         width: multiplies the channels of every level.
         latent_dim: the size of the part of z that has no place in the image.
         latents: channels of z by grid, such as {4x4: 16}.  Finer grids keep more of an image and
@@ -48,7 +48,11 @@ class HVAE(TwoOptimisers):
         kl: weight of KL(q | N(0, 1)) in the ELBO; 1 is the ELBO.
         independence: weight of keeping z from saying anything about a.
         counterfactual: weight of the error in reading a_c from x_c = mu(z, a_c).
+        focus: how much more the attributes that a counterfactual changes count in that error than all together.  Among many
+            attributes the one that was asked for would hardly be heard.
         disturbance: multiplies the noise on images that the reader of counterfactuals sees; against texture that fools it.
+        robustness: how far, as a root mean square over pixels, images are moved against that reader while it learns: to fool
+            a reader that has learned from its own mistakes, an image has to show the attribute.
         adversary: weight of a critic that tells (x_c, a_c) from (x, a), of images asked for all attributes of another image:
             if z says nothing about a, the two are alike; single interventions make pairs that no data has.
         r1_gamma: weight of the R1 penalty on that critic.
@@ -78,7 +82,9 @@ class HVAE(TwoOptimisers):
         kl: float = 1.0,
         independence: float = 1.0,
         counterfactual: float = 0.3,
+        focus: float = 0.0,
         disturbance: float = 1.0,
+        robustness: float = 0.0,
         adversary: float = 0.0,
         r1_gamma: float = 0.5,
         warmup: int = 400,
@@ -101,7 +107,8 @@ class HVAE(TwoOptimisers):
             raise UserError("the critic sees counterfactuals of all attributes; set a share of them above 0", "joint")
         self.closed, self.deviation, self.reconstruction_l1 = closed, deviation, reconstruction_l1
         self.kl, self.independence = kl, independence
-        self.counterfactual, self.disturbance = counterfactual, disturbance
+        self.counterfactual, self.focus = counterfactual, focus
+        self.disturbance, self.robustness = disturbance, robustness
         self.adversary, self.r1_gamma = adversary, r1_gamma
         self.warmup, self.joint = warmup, joint
         self.threshold, self.fade = threshold, fade
@@ -199,7 +206,7 @@ class HVAE(TwoOptimisers):
                 log["leak"] = self.classes.leak(self.R(z).to(self.dtype))
                 loss = loss + ramp * self.independence * log["leak"]
             if self.P is not None and x_c is not None:
-                log["loss_c"] = self.read_error(x_c, a_c)
+                log["loss_c"] = self.asked_error(x_c, a_c, a)
                 loss = loss + ramp * self.counterfactual * log["loss_c"]
             if self.C is not None and x_c is not None:
                 log["loss_adversary"] = F.softplus(-self.C(x_c[whole], a_c[whole]).to(self.dtype)).mean()
@@ -230,7 +237,9 @@ class HVAE(TwoOptimisers):
         if self.P is not None:
             # reconstructions too, every other time: that an image is drawn must tell nothing
             seen, true = (torch.cat([x, x_r]), torch.cat([a, a])) if batch_idx % 2 else (x, a)
-            log["loss_p"] = self.read_error(seen, true)
+            if self.robustness:
+                seen = moved_against(lambda images: self.read_errors(images, true).mean(), seen, self.robustness)
+            log["loss_p"] = self.read_errors(seen, true).mean()
             loss = loss + log["loss_p"]
         if self.C is not None and x_c is not None:
             pairs = ((x[whole], a[whole]), (x_c[whole].detach(), a_c[whole]))
@@ -241,11 +250,22 @@ class HVAE(TwoOptimisers):
                 loss = loss + R1_EVERY * self.r1_gamma * self.r1_penalty(self.C, (x,), a)
         return loss
 
-    def read_error(self, x: Tensor, a: Tensor) -> Tensor:
-        """How far P's reading of disturbed images is from the attributes."""
+    def read_errors(self, x: Tensor, a: Tensor) -> Tensor:
+        """How far P's reading of disturbed images is from the attributes, (N, attributes)."""
         assert self.P is not None
         schema = self.scm.schema
-        return self.P.error(disturbed(x, not schema.continuous, self.disturbance), a, schema)
+        return self.P.errors(disturbed(x, not schema.continuous, self.disturbance), a, schema)
+
+    def asked_error(self, x_c: Tensor, a_c: Tensor, a: Tensor) -> Tensor:
+        """How far P's reading of counterfactuals is from what was asked for: the mean over attributes, and `focus` times that
+        over the attributes that differ from the image's own."""
+        errors = self.read_errors(x_c, a_c)
+        if not self.focus:
+            return errors.mean()
+        parts = self.scm.schema.slices.values()
+        changed = torch.stack([(a_c != a)[:, part].any(dim=1) for part in parts], dim=1)
+        asked = (errors * changed).sum(dim=1) / changed.sum(dim=1).clamp(min=1)
+        return errors.mean() + self.focus * asked.mean()
 
     def intervened(self, a: Tensor) -> tuple[Tensor, Tensor]:
         """Attributes to ask for, and which images, (N,), are asked for all attributes of another image.

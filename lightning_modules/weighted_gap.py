@@ -99,7 +99,8 @@ class WeightedGap(nn.Module):
     means run on from batch to batch (`MEMORY`): the gap's value is that of the last batches, and its gradient the gradient of
     the present batch alone, at full strength.
 
-    The running sums, (interventions, 5), belong to a checkpoint of training: `sums`.
+    The running sums, (interventions, 5), belong to a checkpoint of training: `sums`.  A classifier of several classes has as many
+    `outputs`, and each intervention a gap for each of them.
     """
 
     sums: Tensor
@@ -111,18 +112,21 @@ class WeightedGap(nn.Module):
         columns: Columns,
         do: Sequence[Mapping[str, Any]],
         memory: float = MEMORY,
+        outputs: int = 1,
     ) -> None:
         super().__init__()
         self.comparisons = nn.ModuleList(Comparison(schema, graph, columns, one) for one in do)
         self.memory = memory
-        self.register_buffer("sums", torch.zeros(len(do), 5), persistent=False)
+        self.register_buffer("sums", torch.zeros(len(do) * outputs, 5), persistent=False)
 
     def forward(self, logits: Tensor, a: Tensor) -> Tensor:
-        """The gaps of all interventions, (interventions,); 0 while a side has had no image."""
+        """The gaps of all interventions, (interventions,), or of each and every class of several; 0 while a side has had no
+        image."""
         # a running sum needs more digits than half precision has
         precision = torch.promote_types(self.sums.dtype, torch.float32)
-        p, a = logits.sigmoid().to(precision), a.to(precision)
-        here = torch.stack([batch_sums(p, *comparison(a)) for comparison in self.comparisons])
+        p, a = (logits.sigmoid()[:, None] if logits.ndim == 1 else logits.softmax(dim=1)).to(precision), a.to(precision)
+        compared = [comparison(a) for comparison in self.comparisons]
+        here = torch.stack([batch_sums(p[:, k], *weights) for weights in compared for k in range(p.shape[1])])
         everywhere, processes = here.detach().clone(), 1
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(everywhere)

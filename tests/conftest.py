@@ -1,6 +1,7 @@
 """Fixtures that the whole suite shares."""
 
 import os
+import signal
 
 # two workers on two cores: a thread each, or they wait for one another
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -15,6 +16,12 @@ from tests.processes import two_processes  # noqa: F401  # a fixture
 # a test must never reach for the network, nor ask a question
 os.environ.setdefault("WANDB_MODE", "offline")
 os.environ.setdefault("WANDB_SILENT", "true")
+# a fault is shown where it happens, and not kept in a file
+os.environ.setdefault("CFGEN_DEBUG", "1")
+# a suite that is started in the background, or by nohup, inherits ignored signals
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 # deadlines measure the machine; on CI the same examples every time, so that a red run can be repeated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor
 from cfgen.checkpoints import spec_of
 from cfgen.contracts import CausalImageMechanism, Noise, interpolate, rows
 from cfgen.counterfactual import Asked, Swept, asked_of, reconstruct, sweep
+from cfgen.networks.hierarchy import grid_name, grids
 from cfgen.processes import Processes
 from cfgen.runs.model import TrainedModel, load_trained
 from lightning_modules import HVAE, CondALI, CyclicEncoder, DeepSCM, ImageMechanismModule, ResidualKept, StyleALI
@@ -23,63 +25,85 @@ COUNT = 14  # images
 TINY: dict[str, Any] = {"width": 0.05, "latent_dim": 8}
 HIERARCHY: dict[str, Any] = {"width": 0.25, "latent_dim": 8}
 PAPER = {"generator": "paper", "encoder": "paper", "discriminator": "paper", "r1_gamma": 0.0}
-Build = Callable[[dict[str, Any]], ImageMechanismModule]
+Build = Callable[[dict[str, Any], tuple[int, int, int]], ImageMechanismModule]
 
 
 def cyclic(ali: Build) -> Build:
-    return lambda scm: CyclicEncoder(scm, SHAPE, mechanism=spec_of(ali(scm)))
+    return lambda scm, shape: CyclicEncoder(scm, shape, mechanism=spec_of(ali(scm, shape)))
+
+
+def latents(shape: tuple[int, int, int]) -> dict[str, int]:
+    """Some on the two finest grids, such as {"14x14": 2, "7x7": 4}."""
+    return {grid_name(grid): count for grid, count in zip(grids(shape[1]), (2, 4), strict=False)}
 
 
 BUILD: dict[str, Build] = {
-    "CondALI, paper": lambda scm: CondALI(scm, SHAPE, **TINY, **PAPER),
-    "CondALI, plain": lambda scm: CondALI(scm, SHAPE, **TINY),
-    "CondALI, modulated": lambda scm: CondALI(scm, SHAPE, **TINY, generator="modulated", encoder="he"),
-    "CondALI, no average": lambda scm: CondALI(scm, SHAPE, **TINY, ema_decay=0.0, counterfactual=0.0),
-    "StyleALI": lambda scm: StyleALI(scm, SHAPE, **TINY, mapping_layers=2),
-    "CyclicEncoder of CondALI": cyclic(lambda scm: CondALI(scm, SHAPE, **TINY)),
-    "CyclicEncoder of StyleALI": cyclic(lambda scm: StyleALI(scm, SHAPE, **TINY, mapping_layers=2)),
-    "DeepSCM": lambda scm: DeepSCM(scm, SHAPE, **TINY, particles=3),
-    "HVAE": lambda scm: HVAE(scm, SHAPE, **HIERARCHY),
-    "HVAE, states on grids": lambda scm: HVAE(
-        scm, SHAPE, **HIERARCHY, latents={"14x14": 2, "7x7": 4}, threshold=1.0, fade=2.0
+    "CondALI, paper": lambda scm, shape: CondALI(scm, shape, **TINY, **PAPER),
+    "CondALI, plain": lambda scm, shape: CondALI(scm, shape, **TINY),
+    "CondALI, modulated": lambda scm, shape: CondALI(scm, shape, **TINY, generator="modulated", encoder="he"),
+    "CondALI, no average": lambda scm, shape: CondALI(scm, shape, **TINY, ema_decay=0.0, counterfactual=0.0),
+    "StyleALI": lambda scm, shape: StyleALI(scm, shape, **TINY, mapping_layers=2),
+    "CyclicEncoder of CondALI": cyclic(lambda scm, shape: CondALI(scm, shape, **TINY)),
+    "CyclicEncoder of StyleALI": cyclic(lambda scm, shape: StyleALI(scm, shape, **TINY, mapping_layers=2)),
+    "DeepSCM": lambda scm, shape: DeepSCM(scm, shape, **TINY, particles=3),
+    "HVAE": lambda scm, shape: HVAE(scm, shape, **HIERARCHY),
+    "HVAE, states on grids": lambda scm, shape: HVAE(
+        scm, shape, **HIERARCHY, latents=latents(shape), threshold=1.0, fade=2.0
     ),
-    "ResidualKept": lambda scm: ResidualKept(CondALI(scm, SHAPE, **TINY)),
-    "ResidualKept of one that draws": lambda scm: ResidualKept(Drawing(scm)),
+    "ResidualKept": lambda scm, shape: ResidualKept(CondALI(scm, shape, **TINY)),
+    "ResidualKept of one that draws": lambda scm, shape: ResidualKept(Drawing(scm, shape)),
     "exact": Painter,
     "one that draws": Drawing,
 }
+# sizes beside 28: one that halves evenly and one that does not, in grey, in colour and with a fourth channel
+SIZES: dict[tuple[int, int, int], list[str]] = {
+    (1, 16, 16): ["CondALI, paper", "CyclicEncoder of StyleALI", "DeepSCM", "HVAE, states on grids"],
+    (3, 32, 32): ["CondALI, modulated", "StyleALI", "HVAE"],
+    (3, 60, 60): ["CondALI, modulated", "DeepSCM", "HVAE, states on grids"],
+    (4, 96, 96): ["CondALI, plain", "HVAE"],
+}
+AT = {f"{name} at {'x'.join(map(str, shape))}": (name, shape) for shape, names in SIZES.items() for name in names}
+NAMES = [*BUILD, *AT]
 HVAES = {"HVAE", "HVAE, states on grids"}
 EXACT = {"DeepSCM", *HVAES, "ResidualKept", "ResidualKept of one that draws", "exact"}
 DRAWS = {"ResidualKept of one that draws", "one that draws"}
 DO = {"thickness": 3.0}
 
 
-def digits() -> Painted:
-    data = Painted(DIGITS, [["thickness", "label"]], rows=COUNT, batch_size=7)
+def kind(name: str) -> str:
+    """What a mechanism is, of whatever size."""
+    return AT.get(name, (name, SHAPE))[0]
+
+
+@cache
+def data_for(shape: tuple[int, ...]) -> Painted:
+    data = Painted(DIGITS, [["thickness", "label"]], shape, rows=COUNT, batch_size=7)  # type: ignore[arg-type]  # a shape has three numbers
     data.setup()
     return data
 
 
-DATA = digits()
-COLUMNS = DATA.columns("test")
+COLUMNS = data_for(SHAPE).columns("test")  # the same, whatever the size
 
 
 def built(name: str) -> ImageMechanismModule:
     """A mechanism that has learned nothing but answers to images and attributes; the same in every process."""
+    data = data_for(AT.get(name, (name, SHAPE))[1])
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        module = BUILD[name](DATA.scm_spec)
+        module = BUILD[kind(name)](data.scm_spec, data.image_shape)
         for weight in module.parameters():
-            if name in HVAES:  # its own initialisation lets images and attributes through, and residuals would add up
+            if (
+                kind(name) in HVAES
+            ):  # its own initialisation lets images and attributes through, and residuals would add up
                 weight.data += 0.02 * torch.randn_like(weight)
             elif weight.ndim > 1:  # as large as He's: images and attributes come through, as they do after training
                 lacking = 2 / weight[0].numel() - weight.detach().square().mean().item()
                 weight.data += max(0.0, lacking) ** 0.5 * torch.randn_like(weight)
-    module.scm.fit(DATA.train_columns)
+    module.scm.fit(data.train_columns)
     return module.eval()
 
 
-@pytest.fixture(scope="module", params=list(BUILD))
+@pytest.fixture(scope="module", params=NAMES)
 def name(request) -> str:
     return request.param
 
@@ -94,7 +118,11 @@ def asked(mechanism: CausalImageMechanism) -> dict[str, Asked]:
 
 
 def swept(mechanism: CausalImageMechanism, **options: Any) -> list[Swept]:
-    return list(sweep(mechanism, DATA.images("test"), COLUMNS, asked(mechanism), **options))
+    return list(sweep(mechanism, images_for(mechanism), COLUMNS, asked(mechanism), **options))
+
+
+def images_for(mechanism: CausalImageMechanism) -> Tensor:
+    return data_for(mechanism.image_shape).images("test")
 
 
 def whole(mechanism: CausalImageMechanism, **options: Any) -> Swept:
@@ -104,7 +132,7 @@ def whole(mechanism: CausalImageMechanism, **options: Any) -> Swept:
 
 def rounding(name: str) -> float:
     """What rounding may cost an image: the noise of HVAE's pixels multiplies it."""
-    return 1e-4 if name in HVAES else 1e-5
+    return 1e-4 if kind(name) in HVAES else 1e-5
 
 
 def assert_same(one: Any, other: Any, tolerance: float = 1e-5) -> None:
@@ -128,16 +156,16 @@ def test_a_null_intervention_is_the_reconstruction(mechanism, name):
     """And that is the image, to the bit or to rounding, where nothing is lost."""
     own = {"thickness": COLUMNS["thickness"], "label": COLUMNS["label"]}
     questions = {"nothing": asked_of(mechanism, COLUMNS, {}), "own": asked_of(mechanism, COLUMNS, own)}
-    (batch,) = sweep(mechanism, DATA.images("test"), COLUMNS, questions, batch_size=COUNT)
+    (batch,) = sweep(mechanism, images_for(mechanism), COLUMNS, questions, batch_size=COUNT)
     assert torch.equal(batch.a_c("nothing"), batch.a)
     assert_same(batch.x_c("nothing"), batch.x_r)
     assert_same(batch.x_c("own"), batch.x_r)
-    if name in EXACT:
-        assert_same(batch.x_r, batch.x, 1e-4 if name in {"DeepSCM", *HVAES} else 1e-6)
-    if name not in DRAWS:
+    if kind(name) in EXACT:
+        assert_same(batch.x_r, batch.x, 1e-4 if kind(name) in {"DeepSCM", *HVAES} else 1e-6)
+    if kind(name) not in DRAWS:
         with torch.inference_mode():
             assert_same(batch.x_r, reconstruct(mechanism, batch.x, batch.a))
-    assert torch.equal(batch.x_r, batch.own_x_r) == (name not in HVAES and "ResidualKept" not in name)
+    assert torch.equal(batch.x_r, batch.own_x_r) == (kind(name) not in HVAES and "ResidualKept" not in name)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])
@@ -190,7 +218,7 @@ def test_the_seed_alone_decides_what_is_drawn(mechanism, name):
 
 
 def test_unseen_images_have_streams_of_their_own(mechanism):
-    a = DATA.schema.encode(COLUMNS)
+    a = data_for(SHAPE).schema.encode(COLUMNS)
 
     @torch.inference_mode()
     def drawn(seed: int, numbers: Tensor) -> Tensor:
@@ -216,7 +244,7 @@ def test_a_selection_is_a_part_of_the_whole(mechanism, name):
     assert_same(part, whole(mechanism).x_c("do")[only], rounding(name))
 
 
-@pytest.mark.parametrize("chosen", [name for name in BUILD if "ResidualKept" not in name])
+@pytest.mark.parametrize("chosen", [name for name in NAMES if "ResidualKept" not in name])
 def test_it_is_saved_and_loaded(chosen, tmp_path):
     """Apart from ResidualKept, which is put around a mechanism when that is loaded."""
     mechanism = built(chosen)
@@ -230,7 +258,8 @@ def test_it_is_saved_and_loaded(chosen, tmp_path):
 def test_gradients_reach_every_parameter(name):
     """Of E and G, or of what is trained of them."""
     mechanism = built(name).train()
-    x, a = DATA.images("train") / 255, DATA.schema.encode(DATA.train_columns)
+    data = data_for(mechanism.image_shape)
+    x, a = data.images("train") / 255, data.schema.encode(data.train_columns)
     images = mechanism.decode(mechanism.abduct(x, a), a.flip(0))
     (images * torch.randn_like(images)).sum().backward()
     takes_part = {
@@ -248,14 +277,15 @@ def swept_together(name: str) -> Tensor:
     """All counterfactuals, each made by one of the processes that run this."""
     processes = Processes("cpu", 2)
     processes.launch()
-    table = torch.zeros(COUNT, *SHAPE)
-    for batch in swept(built(name), share=processes.share, batch_size=3, seed=4):
+    mechanism = built(name)
+    table = torch.zeros(COUNT, *mechanism.image_shape)
+    for batch in swept(mechanism, share=processes.share, batch_size=3, seed=4):
         table[batch.rows] = batch.x_c("do")
     return processes.sum(table).tolist()
 
 
 @pytest.mark.xdist_group("two_processes")
-@pytest.mark.parametrize("chosen", ["one that draws", "CyclicEncoder of StyleALI"])
+@pytest.mark.parametrize("chosen", ["one that draws", "CyclicEncoder of StyleALI", "HVAE at 3x32x32"])
 def test_two_processes_equal_one(chosen, two_processes: Pool):
     first, second = two_processes.run(swept_together, chosen)
     assert first == second

@@ -16,16 +16,17 @@ PACKAGES = ("cfgen", "lightning_modules", "datamodules", "callbacks")
 
 # from the top down; a room may import rooms of lower lines, and of its own line in one direction
 LAYERS = [
-    "commands cfgen.calibrate cfgen.verify",
-    "cfgen.training cfgen.evaluation",
+    "commands cfgen.calibrate cfgen.data cfgen.verify",
+    "cfgen.app",
+    "cfgen.training cfgen.evaluation cfgen.study",
     "cfgen.audit",
     "cfgen.reporting cfgen.runs",
     "callbacks",
     "lightning_modules datamodules",
     "cfgen.counterfactual cfgen.figures cfgen.metrics cfgen.networks cfgen.scm cfgen.morpho cfgen.losses cfgen.checkpoints "
-    "cfgen.effects",
+    "cfgen.effects cfgen.graph_check cfgen.external",
     "cfgen.contracts cfgen.attributes cfgen.batch cfgen.progress cfgen.errors cfgen.command_line cfgen.processes "
-    "cfgen.lazy cfgen.safety",
+    "cfgen.lazy cfgen.safety cfgen.interventions",
 ]
 LEVEL = {room: -k for k, line in enumerate(LAYERS) for room in line.split()}
 APART = [
@@ -34,12 +35,18 @@ APART = [
     ("cfgen.runs", "cfgen.reporting"),
 ]
 # a room's front door, which hands `main` over to the room's own command
-FRONT_DOORS = {("cfgen.audit", "cfgen.audit.command")}
-COMMANDS_IN_ROOMS = {"cfgen.audit.command", "cfgen.audit.__main__"}
+FRONT_DOORS = {("cfgen.audit", "cfgen.audit.command"), ("cfgen.app", "cfgen.app.command")}
+COMMANDS_IN_ROOMS = {"cfgen.audit.command", "cfgen.audit.__main__", "cfgen.app.command", "cfgen.app.__main__"}
 LIGHT = ["cfgen", "cfgen.command_line", "cfgen.errors", "cfgen.audit", "cfgen.calibrate", "cfgen.evaluation"]
 LIGHT += [
     "cfgen.safety.classes",
+    "cfgen.safety.endings",
     "cfgen.safety.files",
+    "cfgen.data",
+    "cfgen.safety.writing",
+    "cfgen.interventions",
+    "cfgen.app",
+    "cfgen.study",
     "cfgen.verify",
     "cfgen.training",
     "cfgen.runs",

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,43 @@ def test_fifty_runs_in_a_row_end_well(tmp_path):
     for number in range(RUNS):
         answers = answers_of_two(script)
         assert [code for code, _ in answers] == [0, 0], (number, answers)
+
+
+LOSING = """
+import os, signal, sys, time
+import torch
+from cfgen.command_line import run_command
+from cfgen.processes import Processes
+
+def work():
+    processes = Processes("cpu", 2)
+    processes.launch()
+    processes.sum(torch.ones(3))
+    if processes.rank == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    processes.sum(torch.ones(3))
+
+sys.exit(run_command(work))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rank", "code"), [(0, -9), (1, 1)])
+def test_a_process_that_dies_ends_the_other_with_a_line_that_names_it(rank, code, tmp_path):
+    (tmp_path / "command.py").write_text(LOSING)
+    with (tmp_path / "said.txt").open("w") as said:
+        command = [sys.executable, str(tmp_path / "command.py"), str(rank)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, env=environment, stderr=said, stdout=said, timeout=180, check=False)
+    end = time.monotonic() + 60
+    while (
+        "error: " not in (text := (tmp_path / "said.txt").read_text()) and time.monotonic() < end
+    ):  # by the one that is left
+        time.sleep(0.1)
+    assert done.returncode == code
+    (line,) = [line for line in text.splitlines() if line.startswith("error: ")]
+    assert line.startswith(f"error: process {rank} of this run (pid ")
+    assert "Traceback" not in text
 
 
 def ranks() -> tuple[int, int]:

@@ -8,25 +8,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from cfgen.__main__ import main as cfgen
+from cfgen.scm import AttributeSCM
+from datamodules import ImageTable
 
 PAGE = (Path(__file__).parents[1] / "docs" / "your_own.md").read_text()
 BLOCKS = re.findall(r"^```(python|yaml|bash)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 FILES = {text.split("\n", 1)[0].removeprefix("# "): text for kind, text in BLOCKS if kind != "bash"}
 COMMANDS = [line for kind, text in BLOCKS if kind == "bash" for line in text.splitlines()]
 
-PICTURES = "120"
-TINY = "--trainer.max_epochs 1 --trainer.enable_progress_bar false --trainer.accelerator cpu --data.batch_size 24"
+DESCRIPTION = "mugs/attributes.yaml"  # lies in the folder that the first command makes
+PICTURES = "240"
+TINY = "--trainer.max_epochs 1 --trainer.limit_train_batches 2 --trainer.check_val_every_n_epoch 1"
+TINY += " --trainer.enable_progress_bar false --trainer.accelerator cpu --data.batch_size 24"
+SMALL = {"my_model": "--model.latent_dim 4", "repair": ""}  # by a word of the command; other models have a width
 
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with the page's files and nothing else."""
     for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
+        if Path(name).parent == Path():
+            (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield tmp_path
     for name in FILES:
@@ -39,24 +47,31 @@ def give(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
     if program == "python":
         monkeypatch.setattr(sys, "argv", [*words, PICTURES])
         runpy.run_path(words[0])
+        if words[0] == "make_mugs.py":
+            Path(DESCRIPTION).write_text(FILES[DESCRIPTION])
         return 0
     assert program == "cfgen"
     for name in FILES:  # each command is a process of its own, which has imported none of them
         sys.modules.pop(Path(name).stem, None)
     if words[0] == "fit":
         words += TINY.split()
-        words += ["--model.latent_dim", "4"] if "my_model" in command else ["--model.width", "0.05"]
+        small = (options for word, options in SMALL.items() if word in command)
+        words += next(small, "--model.width 0.05").split()
+    if words[0] == "audit":
+        words += ["--predictor", "none", "--explain", "none"]
     return cfgen(words)
 
 
 def test_every_block_is_a_file_or_a_command() -> None:
     assert list(FILES) == [
-        "make_shapes.py",
+        "make_mugs.py",
+        DESCRIPTION,
+        "my_network.py",
+        "train_my_network.py",
+        "my_mugs.py",
         "my_data.py",
         "shapes.yaml",
-        "graph.yaml",
         "my_model.py",
-        "my_classifier.py",
     ]
     assert PAGE.count("```") == 2 * len(BLOCKS)
     assert {line.split()[0] for line in COMMANDS} == {"python", "cfgen"}
@@ -68,32 +83,45 @@ def test_the_page_runs_as_it_is_written(workplace: Path, monkeypatch: pytest.Mon
         assert give(command, monkeypatch) == 0, command
 
     # what the page says is left
-    for run in ("shapes", "shapes_spline", "shapes_no_edges", "shapes_predictor", "shapes_mine"):
+    for run in ("mugs", "mugs_classifier", "mugs_predictor", "mugs_repaired", "mugs_measured", "shapes", "mugs_mine"):
         assert (workplace / "runs" / run / "001" / "best.ckpt").is_file(), run
-    assert list((workplace / "runs" / "shapes" / "001" / "images").glob("*-counterfactuals.png"))
     assert (workplace / "counterfactuals.png").is_file()
     assert (workplace / "comparisons" / "001").is_dir()
-    report = workplace / "runs" / "shapes" / "001" / "audits" / "001" / "report.html"
-    assert "large" in report.read_text()
-    scalars = (workplace / "runs" / "shapes_predictor" / "001" / "metrics.csv").read_text()
-    assert "val/accuracy/round" in scalars
-    assert "val/mean_abs_error/size" in scalars
+    assert (workplace / "shared_mugs" / "model.safetensors").is_file()
+    for number in ("001", "002", "003"):
+        report = workplace / "runs" / "mugs" / "001" / "audits" / number / "report.html"
+        assert "espresso" in report.read_text()
+    scalars = (workplace / "runs" / "mugs_predictor" / "001" / "metrics.csv").read_text()
+    assert "val/accuracy/glaze" in scalars
+    assert "val/mean_abs_error/height" in scalars
+    from my_network import build  # type: ignore[import-not-found]  # written by the fixture
+
+    build().load_state_dict(load_file(workplace / "runs" / "mugs_repaired" / "001" / "repaired.safetensors"))
 
 
-def test_size_follows_round_and_not_the_reverse(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the page says of its graph, of the data it draws."""
-    give("python make_shapes.py", monkeypatch)
-    from my_data import Shapes  # type: ignore[import-not-found]  # written by the fixture
+def test_mugs_are_measured_as_they_were_drawn(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    give("python make_mugs.py", monkeypatch)
+    from my_mugs import MeasuredMugs  # type: ignore[import-not-found]  # written by the fixture
 
-    from cfgen.scm import AttributeSCM
-
-    data = Shapes(batch_size=24)
+    data = MeasuredMugs("mugs", batch_size=24)
+    data.prepare_data()
     data.setup()
-    assert {name: len(data.images(name)) for name in ("train", "val", "test")} == {"train": 96, "val": 12, "test": 12}
+    measured = data.measure(data.images("train") / 255, ["height"])["height"]
+    error = (measured - data.columns("train")["height"]).abs()
+    assert error.mean() < 2
+    assert error.max() < 10
+
+
+def test_height_follows_the_handle_and_not_the_reverse(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page says of its graph, of the data it draws."""
+    give("python make_mugs.py", monkeypatch)
+    data = ImageTable("mugs", batch_size=24)
+    data.prepare_data()
+    data.setup()
     columns = data.columns("train")
     scm = AttributeSCM(**data.scm_spec)
     scm.fit(columns)
-    made_round = scm.counterfactual(columns, do={"round": 1})
-    square = columns["round"] == 0
-    assert made_round["size"][square].mean() > columns["size"][square].mean() + 1
-    assert scm.counterfactual(columns, do={"size": 8.0})["round"].equal(columns["round"])
+    given_one = scm.counterfactual(columns, do={"handle": 1})
+    without = columns["handle"] == 0
+    assert given_one["height"][without].mean() > columns["height"][without].mean() + 10
+    assert scm.counterfactual(columns, do={"height": 100.0})["handle"].equal(columns["handle"])

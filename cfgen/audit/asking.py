@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from cfgen.contracts import CausalImageMechanism
 from cfgen.counterfactual import Asked, asked_of
 from lightning_modules import ImageMechanismModule
 
-__all__ = ["asked_already", "do_column", "intervention_asked", "interventions_asked"]
+__all__ = ["asked_already", "do_column", "intervention_asked", "interventions_asked", "start_column"]
 
 
 def do_column(name: str) -> str:
@@ -21,13 +22,22 @@ def do_column(name: str) -> str:
     return f"do/{name}"
 
 
+def start_column(name: str) -> str:
+    """The table's column of the value that a contrast starts from."""
+    return f"start/{name}"
+
+
 @torch.inference_mode()
 def interventions_asked(
     mechanism: ImageMechanismModule, columns: Mapping[str, Tensor], plan: Plan, lines: Sequence[Line]
 ) -> dict[str, Asked]:
-    """`do/NAME` of the images that it changes, `dose/NAME/S` of the first of these, and `flip/LINE` of those that are explained
-    and that no `do/NAME` asks the very same of."""
+    """`do/NAME` of the images that it changes, `start/NAME` of all under a contrast, `dose/NAME/S` of the first of these, and
+    `flip/LINE` of those that are explained and that no `do/NAME` asks the very same of."""
     asked = {do_column(name): intervention_asked(mechanism, columns, plan, name) for name in plan.do}
+    for name, start in plan.start.items():
+        asked[start_column(name)] = intervention_asked(
+            mechanism, columns, replace(plan, do={name: start}), name, changed_only=False
+        )
     a = mechanism.scm.schema.encode({name: columns[name].to(mechanism.device) for name in mechanism.scm.schema.names})
     for name in plan.do:
         full = asked[do_column(name)]
@@ -51,10 +61,11 @@ def intervention_asked(
     do = plan.do[name]
     own = {kept: columns[kept].to(mechanism.device) for kept in held(plan, mechanism.scm.graph, do)}
     asked = asked_of(mechanism, columns, {**do, **own}, plan.seed)
-    if not changed_only:
+    if not changed_only or name in plan.start:  # both values of a contrast are asked of all images
         return asked
     wanted = mechanism.scm.schema.check_do(do)
-    of = torch.stack([columns[key].cpu() != value.cpu() for key, value in wanted.items()]).any(dim=0)
+    # in one precision: a shift leaves images as they are to the bit
+    of = torch.stack([columns[key].cpu().to(value.dtype) != value.cpu() for key, value in wanted.items()]).any(dim=0)
     return Asked(asked.a_c, of)
 
 

@@ -28,13 +28,13 @@ from cfgen.contracts import ReadsAttributes
 from cfgen.errors import UserError
 from cfgen.processes import Processes
 from cfgen.progress import progress as progress_bar
-from cfgen.reporting.files import write_files
 from cfgen.reporting.provenance import data_fingerprint, fingerprint, versions
-from cfgen.runs.card import CALIBRATION, renew_card
-from cfgen.runs.checksums import renew_checksums
+from cfgen.runs.card import CALIBRATION, README, renewed_card
+from cfgen.runs.checksums import renewed_checksums
 from cfgen.runs.data import results_folder
 from cfgen.runs.model import TrainedModel
 from cfgen.safety.files import read_json
+from cfgen.safety.writing import write_files
 from lightning_modules import Predictor, ResidualKept
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ class Calibration:
         """The inverse of `to_dict`."""
         facts = {key: value for key, value in values.items() if key not in ("gap", "drawn", *SHARES)}
         turned, accuracy = (
-            {name: math.nan if share is None else share for name, share in values[key].items()} for key in SHARES
+            {name: math.nan if share is None else float(share) for name, share in values[key].items()} for key in SHARES
         )
+        if not isinstance(facts["split"], str) or not isinstance(facts["keep_residual"], bool):
+            raise TypeError("the split is a name, and keep_residual true or false")
         return cls([Drawn.from_dict(row) for row in values["drawn"]], turned, accuracy, facts)
 
     def to_frame(self) -> pd.DataFrame:
@@ -110,10 +112,11 @@ class Calibration:
     def save(self, folder: str | Path) -> Path:
         """Writes `calibration.json`; where the folder has a model's card, puts the calibration on it too."""
         contents = self.to_dict()
-        (path,) = write_files(folder, {CALIBRATION: json.dumps(contents, indent=1) + "\n"})
-        renew_card(Path(folder), contents)
-        renew_checksums(Path(folder), [CALIBRATION])
-        return path
+        files = {CALIBRATION: json.dumps(contents, indent=1) + "\n"}
+        if (card := renewed_card(Path(folder), contents)) is not None:
+            files[README] = card
+        with renewed_checksums(Path(folder), files):
+            return write_files(folder, files)[0]
 
 
 SHARES = ("turned", "accuracy")
@@ -142,8 +145,8 @@ def read_calibration(model: TrainedModel) -> Calibration | None:
             found = Calibration.from_dict(read_json(folder / CALIBRATION))
             if found.facts["model"] == model_fingerprint(model):
                 return found
-        except (UserError, ValueError, KeyError, TypeError, AttributeError):  # none there, or not one of this version
-            continue
+        except (UserError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            continue  # none there, or not one of this version
     return None
 
 

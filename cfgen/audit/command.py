@@ -7,16 +7,18 @@ import sys
 from collections.abc import Sequence
 from typing import Literal
 
-from cfgen.audit.classifiers.kinds import KINDS, Layout, Output
 from cfgen.command_line import (
     CommandParser,
-    NonNegativeInt,
     OpenUnitInterval,
     PositiveInt,
+    Seed,
     parse_assignments,
     run_command,
+    whole_number,
 )
 from cfgen.errors import UserError
+from cfgen.external.kinds import KINDS, Layout, Output
+from cfgen.interventions import parse_intervention
 from cfgen.safety.classes import search_working_directory
 
 __all__ = ["main"]
@@ -27,6 +29,7 @@ EXAMPLES = """
   cfgen audit --model faces-modulated --classifier before --classifier after --do Pale_Skin=1 --subgroups all --strict
   cfgen audit --model runs/celeba_csali --classifier my_models:resnet --resize 224 \\
       --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --do Bangs=1 --among Young=0
+  cfgen audit --model runs/birds --classifier my_models:species --classes gull,tern,crow --class tern --do size=+1sd
   cfgen audit --model runs/celeba_csali --classifier theirs.onnx --layout nhwc --output probability --do Pale_Skin=1
 """
 
@@ -51,14 +54,16 @@ def parser() -> CommandParser:
         "option: their estimates are pooled, and their disagreement widens the interval")  # fmt: skip
     add("--classifier", action="append", required=True, type=str, metavar="WHAT",
         help=f"the classifier to audit: {KINDS}. Further ones are given by repeating the option and compared with the first; "
-        "the options about input and output are for all of them")  # fmt: skip
+        "the options about input and output are for all of them that are not cfgen's")  # fmt: skip
     add("--trusted", action="store_true",
         help="read a .pt2 file, which can run code from it, and import classes of your own that a model, its data, a classifier "
         "or a predictor names, which runs code too; only for files whose source you trust (default: refuse such files, and "
         "import classes that come with cfgen alone)")  # fmt: skip
     add("--do", action="append", default=[], type=str, metavar="ATTRIBUTE=VALUE[,...]",
-        help="an intervention, in the attribute's own units; commas join simultaneous ones, and further ones are given by "
-        "repeating the option. Only images that do not have the values already are counted")  # fmt: skip
+        help="an intervention, in the attribute's own units: size=20, colour=red; commas join simultaneous ones, and further "
+        "ones are given by repeating the option. Only images that do not have the values already are counted. size=+2 (or +-2) "
+        "and size=-0.5sd shift each image's own value, the second in standard deviations of the training images; size=10:20 "
+        "compares all images at 20 with all at 10")  # fmt: skip
     add("--among", action="append", default=[], type=str, metavar="ATTRIBUTE=VALUE[,...]",
         help="measure the bias also among the images with these values alone; can be repeated (default: measure it among all "
         "images only)")  # fmt: skip
@@ -104,10 +109,15 @@ def parser() -> CommandParser:
     add("--output", type=Output, default="logit",
         help="what the classifier returns. logit: of yes, or one for each of several classes of which one is true; multilabel: "
         "a logit for each of several labels of which any may be true; probability: of yes, or one for each class or label; "
-        "class: the number of the class")  # fmt: skip
+        "class: the number of the class; value: a predicted number, whose mean change is measured")  # fmt: skip
     add("--positive", action="append", default=[], type=str, metavar="CLASS",
         help="the number of the class that counts as yes, or with multilabel of the label; from 0 (default: 1 of two classes, "
-        "the only label; otherwise it has to be given). Several classes are audited one by one; repeat the option")  # fmt: skip
+        "the only label, every class of more than two). Several are audited one by one; repeat the option")  # fmt: skip
+    add("--classes", type=str, metavar="NAME[,...]",
+        help="the names of the classifier's classes, in its order: it is audited for each of them, and its answer is the most "
+        "probable (default: of more than two, the values of the data's target if they are as many, else numbers)")  # fmt: skip
+    add("--class", action="append", default=[], type=str, metavar="NAME",
+        help="of several classes the one to look at; can be repeated (default: all)")  # fmt: skip
     add("--threshold", type=OpenUnitInterval, default=0.5, metavar="P",
         help="the answer is yes above this probability, between 0 and 1")  # fmt: skip
     add("--label", type=str, metavar="NAME",
@@ -117,7 +127,7 @@ def parser() -> CommandParser:
     add("--count", type=PositiveInt, metavar="N", help="audit the first N images (default: all)")
     add("--batch_size", type=PositiveInt, default=100, metavar="N",
         help="images at a time; more need more memory, and the numbers stay the same")  # fmt: skip
-    add("--seed", type=NonNegativeInt, default=0, metavar="N",
+    add("--seed", type=Seed, default=0, metavar="N",
         help="seed of the noise, of the confidence intervals and of the choice of example images")  # fmt: skip
     add("--strict", action="store_true",
         help=f"exit with code {BAD_VERDICT} where the verdict of any intervention is other than that real images and model agree "
@@ -139,9 +149,10 @@ def parse_size(text: str) -> tuple[int, int]:
     """
     height, cross, width = text.partition("x")
     sides = (height, width if cross else height)
-    if not all(side.isdigit() and int(side) > 0 for side in sides):
+    pixels = whole_number(sides[0]), whole_number(sides[1])
+    if not (pixels[0] and pixels[1]):
         raise UserError(f"expected a number of pixels such as 224 or 218x178, not {text!r}", argument="resize")
-    return int(sides[0]), int(sides[1])
+    return pixels[0], pixels[1]
 
 
 def parse_numbers(text: str, argument: str) -> tuple[float, ...]:
@@ -171,10 +182,12 @@ def whole_numbers(texts: Sequence[str], argument: str) -> list[int]:
     >>> whole_numbers(["0", "7"], "local")
     [0, 7]
     """
+    numbers = []
     for text in texts:
-        if not text.isdigit():
+        if (number := whole_number(text)) is None:
             raise UserError(f"expected a whole number of 0 or more, not {text!r}", argument)
-    return [int(text) for text in texts]
+        numbers.append(number)
+    return numbers
 
 
 def command(words: Sequence[str]) -> int:
@@ -189,10 +202,13 @@ def command(words: Sequence[str]) -> int:
     mean, std = parse_numbers(options.mean, "mean"), parse_numbers(options.std, "std")
     strengths = parse_numbers(options.strengths, "strengths") if options.strengths else ()
     local, positive = whole_numbers(names(options.local), "local"), whole_numbers(options.positive, "positive")
-    pairs = int(options.pairs) if options.pairs and options.pairs.isdigit() else options.pairs
-    for argument in ("do", "among"):
-        for text in getattr(options, argument):
-            parse_assignments(text, argument)  # what is not written so is refused at once
+    pairs = options.pairs
+    if pairs and (number := whole_number(pairs)) is not None:
+        pairs = number
+    for text in options.do:
+        parse_intervention(text)  # what is not written so is refused at once
+    for text in options.among:
+        parse_assignments(text, "among")
     if options.trusted or any(":" in name for name in options.classifier):
         search_working_directory()  # where MODULE:FUNCTION is looked for
 
@@ -202,7 +218,7 @@ def command(words: Sequence[str]) -> int:
     from cfgen.audit.library import audit  # only now: importing torch and Lightning takes seconds
     from cfgen.audit.report.console import show
     from cfgen.processes import Processes
-    from cfgen.reporting.files import new_folder
+    from cfgen.reporting.files import new_results
     from cfgen.runs.data import results_folder
     from cfgen.runs.model import load_trained
 
@@ -213,7 +229,7 @@ def command(words: Sequence[str]) -> int:
     processes = Processes(options.accelerator, options.devices)
     with contextlib.ExitStack() as stack:
         if processes.first:
-            folder = stack.enter_context(new_folder(results_folder(options.model[0]), "audits", options.out))
+            new = stack.enter_context(new_results(results_folder(options.model[0]), "audits", options.out))
         result = audit(
             model,
             options.classifier if len(options.classifier) > 1 else options.classifier[0],
@@ -235,6 +251,8 @@ def command(words: Sequence[str]) -> int:
             layout=options.layout,
             output=options.output,
             positive=positive or None,
+            classes=names(options.classes),
+            focus=getattr(options, "class"),
             threshold=options.threshold,
             label=options.label,
             trusted=options.trusted,
@@ -249,9 +267,9 @@ def command(words: Sequence[str]) -> int:
         if not processes.first:
             return 0
         result = replace(result, command=f"cfgen audit {shlex.join(words)}")
-        result.save(folder)
+        new.write(result.files())
     show(result)
-    print(f"report: {folder / 'report.html'}")
+    print(f"report: {new.path / 'report.html'}")
     return BAD_VERDICT if options.strict and not result.trusted else 0
 
 

@@ -47,13 +47,13 @@ def dose_curve(
     """From the columns `dose/CHANGE/S` and `seen/CHANGE/S`, on the same images at every strength."""
     first = f"dose/{change}/{plan.strengths[0]:g}"
     counted = members & ~scores[first].isnan()
-    base = scores["base"][counted] > threshold
+    base = scores.answers("base", threshold)[counted]
     drawn = None if effect is None else effect.strength
     points = [DosePoint(0.0, 0.0, 0.0, int(counted.sum()))]
     for asked in sorted({*plan.strengths, 1.0}):
         end = "" if asked == 1 else f"/{asked:g}"
         column = f"{'dose' if end else 'do'}/{change}{end}"
-        bias = ((scores[column][counted] > threshold).float() - base.float()).mean().item()
+        bias = (scores.answers(column, threshold)[counted] - base).mean().item()
         strength = math.nan if drawn is None else drawn.value * moved(scores, change, end, counted)
         points.append(DosePoint(asked, strength, bias, int(counted.sum())))
     return Dose(points, at_full_strength(points))

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from cfgen.attributes import Binary, Categorical, Columns, Continuous, Schema
-from cfgen.audit.strength import Strength, graded_strength, slope_strength, strength
+from cfgen.audit.strength import Strength, graded_strength, plain_values, slope_strength, strength
 from cfgen.effects import Array, RealImages, adjustment_for, by_generator, difference, exposure_of, features
 from cfgen.scm.graph import CausalGraph
 
@@ -78,8 +78,8 @@ class Drawn:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Drawn:
         """The inverse of `to_dict`."""
-        parts = {"strength": Strength.from_dict(values["strength"]), "gap": Gap(**values["gap"])}
-        return cls(**dict(values) | parts)
+        parts = {"strength": Strength.from_dict(values["strength"]), "gap": Gap(**plain_values(Gap, values["gap"]))}
+        return cls(**plain_values(cls, dict(values) | parts))
 
 
 @dataclass(frozen=True)

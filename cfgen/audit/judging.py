@@ -16,9 +16,11 @@ from cfgen.audit.predictor import accuracies, own_predictor
 from cfgen.audit.reading import readable
 from cfgen.audit.strength import Strength
 from cfgen.checkpoints import load_module
+from cfgen.command_line import number_or_name
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.errors import UserError
 from cfgen.processes import Processes
+from cfgen.progress import Progress
 from cfgen.reporting.provenance import fingerprint
 from cfgen.runs.model import TrainedModel
 from lightning_modules import ImageMechanismModule, Predictor
@@ -44,7 +46,7 @@ def judge_of(
     data: ImageData,
     plan: Plan,
     processes: Processes | None,
-    progress: bool,
+    progress: Progress,
 ) -> Judge:
     """The `reader` that was given (`fitting_predictor`), or as `asked_for`: to train one is spared where the model's calibration
     knows every intervention of the plan."""
@@ -73,8 +75,9 @@ def calibrated_strength(calibration: Calibration, schema: Schema, do: Mapping[st
     for name, value in schema.check_do(do).items():
         attribute, known = schema[name], calibration.strengths
         if isinstance(attribute, Continuous):
-            values = {float(key.partition("=")[2]): key for key in known if key.partition("=")[0] == name}
-            key = values[min(values, key=lambda one: abs(one - float(value)))] if values else ""
+            texts = {key: key.partition("=")[2] for key in known if key.partition("=")[0] == name}
+            values = {number: key for key, text in texts.items() if not isinstance(number := number_or_name(text), str)}
+            key = values[min(values, key=lambda one: abs(one - float(value.mean())))] if values else ""
         else:
             key = f"{name}={attribute.values[int(value)] if isinstance(attribute, Categorical) else int(value)}"
         if key not in known:

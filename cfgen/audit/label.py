@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from cfgen.attributes import Continuous
+from cfgen.attributes import Categorical, Continuous
 from cfgen.contracts import ImageData
 from cfgen.errors import UserError
 from cfgen.runs.data import run_data
+from cfgen.safety.files import exists
 
-__all__ = ["ANY", "Question", "question", "trained_target"]
+__all__ = ["ANY", "Question", "class_labels", "question", "trained_target"]
 
 ANY = "yes"  # the label where nothing says what yes means
 
@@ -52,12 +55,29 @@ def question(
     return Question(name, answers if answers is not None and answers.any() else None)
 
 
+def class_labels(data: ImageData, split: str, classes: Sequence[str], label: str | None) -> Tensor | None:
+    """The numbers among `classes` of the data's own: of its target or of the attribute that `label` names, by the names of the
+    values; None where these are others."""
+    target = getattr(data, "target_kind", None)
+    sources: dict[str, tuple[Sequence[str], Tensor]] = {}
+    if target is not None and target.kind == "categorical" and label in (None, target.name):
+        sources[target.name] = (target.values, data.targets(split))
+    elif label is not None and isinstance(attribute := data.schema.attributes.get(label), Categorical):
+        sources[label] = ([str(value) for value in attribute.values], data.columns(split)[label])
+    if label is not None and not sources:
+        raise UserError(f"the data has no target or categorical attribute {label}", argument="label")
+    for names, column in sources.values():
+        if set(names) == set(classes):
+            return torch.tensor([classes.index(name) for name in names])[column.long()]
+    return None
+
+
 def trained_target(classifier: str | Path | None, trusted: bool = False) -> str | None:
     """What a run of cfgen was trained to answer, as the config beside it says; None of anything else."""
     if classifier is None:
         return None
     path = Path(classifier)
-    if not (path.is_dir() or (path.is_file() and path.suffix == ".ckpt")):
+    if not exists(path) or not (path.is_dir() or path.suffix == ".ckpt"):
         return None
     try:
         return target_name(run_data(classifier, trusted))

@@ -16,32 +16,38 @@ from torch import Tensor
 from cfgen.audit.checks import (
     check_intervention_work,
     check_numbers,
+    check_used,
     parse_adjusted,
     parse_cohorts,
     parse_local,
     parse_plan,
+    settled,
+    shift_notes,
 )
-from cfgen.audit.effect import Setting, effects
+from cfgen.audit.classes import class_findings
+from cfgen.audit.estimating import Setting, effects
 from cfgen.audit.explained import ranking_lines
 from cfgen.audit.judging import Judge, fitting_predictor, judge_of
 from cfgen.audit.material import (
     choose_pairs,
     fitting_models,
     flip_examples,
+    model_data,
     model_scores,
     outside_answers,
     plain,
-    read_data,
 )
 from cfgen.audit.outcome import Audited, AuditResult, contrasts
-from cfgen.audit.respondents import Classifiers, check_on, respondents, with_labels
+from cfgen.audit.respondents import Classifiers, as_list, check_on, class_notes, respondents, with_labels
 from cfgen.audit.results import EVERYONE, findings
 from cfgen.audit.run import Images, compute_scores
+from cfgen.audit.shown import in_detail
 from cfgen.audit.subgroups import subgroup_rows, subgroups_of
 from cfgen.contracts import KnowsTruth, ReadsAttributes
 from cfgen.counterfactual import as_unit_float
+from cfgen.external.answers import EveryClass
 from cfgen.processes import Processes
-from cfgen.progress import progress as progress_bar
+from cfgen.progress import Progress, reported
 from cfgen.reporting.provenance import data_fingerprint, fingerprint, git_commit, versions
 from cfgen.runs.model import TrainedModel
 
@@ -49,6 +55,7 @@ __all__ = ["AuditResult", "audit"]
 
 CHECKED = 64  # images that a classifier is tried on before the work starts
 NOT_OPTIONS = ("model", "processes", "progress")
+OF_CLASSES = ("classes", "focus")  # options that are told where they are given
 
 
 def audit(
@@ -75,6 +82,8 @@ def audit(
     layout: str = "nchw",
     output: str = "logit",
     positive: int | Sequence[int] | None = None,
+    classes: Sequence[str] = (),
+    focus: Sequence[str] = (),
     threshold: float = 0.5,
     label: str | None = None,
     trusted: bool = False,
@@ -83,7 +92,7 @@ def audit(
     batch_size: int = 100,
     seed: int = 0,
     processes: Processes | None = None,
-    progress: bool = False,
+    progress: Progress = False,
 ) -> AuditResult:
     """Bias of a classifier (Eq. 4 and 5, Table 3) by the model's counterfactuals and by real images, and importance (Eq. 6).
 
@@ -95,7 +104,8 @@ def audit(
         classifier: a network, or what `load_network` takes: a run, a file or MODULE:FUNCTION; or several, which are compared with
             the first.
         do: interventions, each as {"Black_Hair": 1, "Pale_Skin": 1} or "Black_Hair=1,Pale_Skin=1".  Only images that do not
-            have the values already are counted.
+            have the values already are counted.  "size=+2" and "size=-0.5sd" shift each image's own value, the second in standard
+            deviations of the training images; "size=10:20" compares all images at 20 with all at 10.
         among: cohorts, in the same way; the bias among these images alone is measured too.
         subgroups: attributes ("all": all) in each of whose values the bias is measured, corrected for looking at many.
         curves: continuous attributes that are set to several values: "thickness", or "thickness=1,2,3".
@@ -112,7 +122,11 @@ def audit(
         predictor: reads what was drawn: a `Predictor`, its run, "train" (one is trained on the model's data and kept beside the
             model, unless the model was calibrated) or None.
         resize, mean, std, layout, output, positive: what the classifier takes and returns; see `ExternalClassifier`.  Several
-            positive classes are audited one by one.
+            positive classes are audited one by one.  With the output "value" the network predicts a number, and its mean change
+            is measured in place of a bias.
+        classes: the names of the classifier's classes, in its order; a classifier of more than two is audited for each of them,
+            as the most probable class is its answer.  By default they are the values of the data's target, or numbers.
+        focus: of these the classes that findings are wanted of; all by default.
         threshold: the answer is yes above this probability.
         label: what yes means; by default what a run of cfgen was trained to answer.  Where the data has a target or an
             attribute of that name, the classifier's accuracy is measured.
@@ -123,9 +137,13 @@ def audit(
         batch_size: images at a time.
         seed: of the noise that is abducted, of the confidence intervals and of the choice of examples.
         processes: where to compute, and with how many processes; by default here, on the model's device.
-        progress: show a progress bar on stderr.
+        progress: show a progress bar on stderr, or tell a function how far it is, which may raise to stop the audit.
     """
-    given = {name: plain(value) for name, value in locals().items() if name not in NOT_OPTIONS}
+    given = {
+        name: plain(value)
+        for name, value in locals().items()
+        if name not in NOT_OPTIONS and not (name in OF_CLASSES and not value)
+    }
     started = time.time()
     check_numbers(threshold=threshold, seed=seed, count=count, batch_size=batch_size, explain_count=explain_count)
     cohorts = parse_cohorts(model.schema, among)
@@ -133,12 +151,18 @@ def audit(
         model.scm, do, curves, hold, strengths, explain,
         explain_count=explain_count, seed=seed, batch_size=batch_size, keep_residual=keep_residual,
     )  # fmt: skip
+    check_used(audit.__kwdefaults__ or {}, output=output, threshold=threshold, plan=plan)
     others = fitting_models(model, models, trusted)
+    data = model_data(model, split)
+    target = getattr(data, "target_kind", None)
     answering = respondents(
-        classifier, positive, trusted=trusted, resize=resize, mean=mean, std=std, layout=layout, output=output
+        classifier, positive, trusted=trusted, classes=as_list(classes) if classes else (), focus=as_list(focus) if focus else (),
+        target=target, image_shape=model.module.image_shape,
+        resize=resize, mean=mean, std=std, layout=layout, output=output,
     )  # fmt: skip
     reader = fitting_predictor(predictor, model.module, plan, trusted)
-    data = read_data(model, split)  # from here on it can take long
+    data.prepare_data()  # from here on it can take long
+    data.setup("test")
     images = Images(
         x=data.images(split)[:count],
         columns={name: column[:count] for name, column in data.columns(split).items()},
@@ -149,6 +173,7 @@ def audit(
     extra = {name: column[:count] for name, column in parse_adjusted(data, split, adjust).items()}
     groups = subgroups_of(model.schema, images.columns, subgroups)
     everyone = torch.ones(len(images.x), dtype=torch.bool)
+    plan = settled(plan, model.schema, images.columns, data.columns("train"))
     members = {EVERYONE: everyone} | {text: cohort(images.columns, values) for text, values in cohorts.items()}
     check_intervention_work(model.schema, images.columns, plan, members)
     answering = with_labels(answering, data, split, len(images.x), label, trusted)
@@ -157,11 +182,11 @@ def audit(
     images, outside_pairs = choose_pairs(images, data, model, plan, pairs)
     judge = judge_of(reader, predictor, model, data, plan, processes, progress)
     lines = list(ranking_lines(model.schema, images.columns, plan.explain, plan.explain_count))
-    classifiers = {one.name: one.classifier for one in answering}
+    classifiers = {one.network: one.classifier for one in answering}
     with contextlib.ExitStack() as stack:
-        shown = progress and (processes is None or processes.first)
+        shown = progress if processes is None or processes.first else False
         work = (1 + len(others)) * len(images.x)
-        advance = stack.enter_context(progress_bar("auditing", work)) if shown else lambda images: None
+        advance = stack.enter_context(reported(shown, "auditing", work))
         ask = partial(
             compute_scores, classifiers=classifiers, images=images, plan=plan, processes=processes, advance=advance
         )
@@ -184,7 +209,7 @@ def audit(
         cohorts={group.name: group.members for group in groups},
         chosen_by={group.name: {group.attribute} for group in groups},
     )
-    answers = {name: [table, *(more[name] for more in further)] for name, table in tables.items()}
+    answers = {one.name: [tables[one.name], *(more[one.name] for more in further)] for one in answering}
     found, found_in_groups = effects(setting, answers), effects(in_groups, answers)
     audited = [
         Audited(
@@ -196,10 +221,16 @@ def audit(
             ),
             scores=tables[one.name],
             subgroups=subgroup_rows(groups, found_in_groups[one.name]),
-            flips=flip_examples(model.module, images, plan, tables[one.name], threshold),
+            flips={},
+            network=one.network,
+            of_class=one.of_class,
         )
         for one in answering
     ]  # fmt: skip
+    audited = [
+        replace(one, flips=flip_examples(model.module, images, plan, one.scores, threshold)) if one.detailed else one
+        for one in in_detail(audited, bool(focus))
+    ]
     facts = {
         "options": {"model": plain(model.source), **given},
         "seed": seed,
@@ -208,7 +239,11 @@ def audit(
         "models": [{"source": plain(one.source), "sha256": fingerprint(one.source, one.module)} for one in others],
         "classifiers": [{"name": one.name, "sha256": fingerprint(one.given, one.classifier)} for one in answering],
         "predictor": judge.facts,
-        "assumed": assumptions(extra, judge),
+        "assumed": [
+            *assumptions(extra, judge),
+            *class_notes(answering, classes, target),
+            *shift_notes(plan, model.schema, images.columns),
+        ],
         "versions": versions(),
         "git_commit": git_commit(),
         "device": f"{1 if processes is None else processes.count} x {device.type}",
@@ -224,6 +259,13 @@ def audit(
         threshold=threshold,
         graph=model.scm.graph,
         facts=facts,
+        classes=[
+            class_findings(
+                one.network, several.classes, [tables[name] for name in several.tables], plan, members, one.class_labels
+            )
+            for one in {one.network: one for one in answering}.values()
+            if isinstance(several := one.classifier, EveryClass)
+        ],
     )
 
 

@@ -8,26 +8,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cfgen.audit.asking import do_column, intervention_asked
-from cfgen.audit.effect import OutsideAnswers
+from cfgen.audit.columns import scores_of, table_names
+from cfgen.audit.estimating import OutsideAnswers
 from cfgen.audit.pairs import OutsidePairs, read_pairs, true_pairs
-from cfgen.audit.plan import Plan, Scores, held
+from cfgen.audit.plan import Plan, Scores, do_of, held
 from cfgen.audit.results import flips
 from cfgen.audit.run import Images, audited_mechanism, example_images
 from cfgen.audit.shown import Flip, flip_name
 from cfgen.contracts import ImageData
 from cfgen.counterfactual import as_unit_float, sweep
 from cfgen.errors import UserError
-from cfgen.runs.data import run_data
+from cfgen.external.answers import Regressor
+from cfgen.interventions import Contrast, Shift
+from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.model import TrainedModel, load_trained
 from cfgen.safety.files import read_json
 from lightning_modules import ImageMechanismModule
 
-__all__ = ["choose_pairs", "fitting_models", "flip_examples", "model_scores", "outside_answers", "plain", "read_data"]
+__all__ = [
+    "choose_pairs",
+    "fitting_models",
+    "flip_examples",
+    "model_data",
+    "model_scores",
+    "outside_answers",
+    "plain",
+    "read_data",
+]
 
 EXAMPLES = 4  # images shown of each intervention and direction
 FEWEST_PAIRS = 10
@@ -46,12 +57,14 @@ def plain(value: Any) -> Any:
             return [plain(one) for one in value]
         case TrainedModel():
             return plain(value.source)
+        case Shift() | Contrast():
+            return str(value)
         case _:
             return type(value).__name__
 
 
-def read_data(model: TrainedModel, split: str) -> ImageData:
-    """The data that the model was trained on, read."""
+def model_data(model: TrainedModel, split: str) -> ImageData:
+    """The data that the model was trained on, not read yet."""
     if split not in ("test", "val"):
         raise UserError(f"expected test or val, not {split!r}", argument="split")
     if model.source is None:
@@ -59,7 +72,12 @@ def read_data(model: TrainedModel, split: str) -> ImageData:
             "this model was not loaded from a run or a folder, so its data is not known; load it with cfgen.load",
             argument="model",
         )
-    data = run_data(model.source, model.trusted)
+    return run_data(model.source, model.trusted)
+
+
+def read_data(model: TrainedModel, split: str) -> ImageData:
+    """The same, read."""
+    data = model_data(model, split)
     data.prepare_data()
     data.setup("test")
     return data
@@ -69,13 +87,18 @@ def fitting_models(
     model: TrainedModel, others: Sequence[TrainedModel | str | Path], trusted: bool = False
 ) -> list[TrainedModel]:
     """Further models, if they make images of the same kind, of the same attributes and by the same graph."""
-    found = []
+    found: list[TrainedModel] = []
     for given in others:
         try:
             device = model.schema.low.device
             other = given if isinstance(given, TrainedModel) else load_trained(given, device, trusted)
         except UserError as error:
             raise UserError(str(error), argument="model") from error
+        folders = [run_folder(one.source).resolve() for one in (model, *found, other) if one.source is not None]
+        if other.source is not None and folders[-1] in folders[:-1]:
+            raise UserError(
+                f"{other.source} is given twice; a model agrees with itself, which says nothing", argument="model"
+            )
         if other.module.image_shape != model.module.image_shape:
             raise UserError(
                 f"{other.source} makes images of shape {other.module.image_shape}, and {model.source} of "
@@ -101,7 +124,7 @@ def choose_pairs(
         return images, None
     if isinstance(pairs, (str, Path)):
         outside = read_pairs(pairs, data, model.schema)
-        if not any(do in outside for do in plan.do.values()):
+        if not any(do in outside for name, do in plan.do.items() if is_value(plan, name)):
             raise UserError(
                 f"it has pairs for {'; '.join(outside.interventions)}, and none of the interventions is among these",
                 argument="pairs",
@@ -112,6 +135,8 @@ def choose_pairs(
     chosen = {}
     generator = torch.Generator().manual_seed(plan.seed)
     for name in plan.do:
+        if name in plan.start:  # of a contrast, both images would have to be known
+            continue
         asked = intervention_asked(model.module, images.columns, plan, name)
         rows = asked.of.nonzero()[:, 0]
         rows = rows[torch.randperm(len(rows), generator=generator)[:pairs]]
@@ -131,7 +156,12 @@ def make_pairs(
     data: ImageData, model: TrainedModel, split: str, plan: Plan, rows: Tensor, name: str, a_c: Tensor
 ) -> Any:
     kept = held(plan, model.scm.graph, plan.do[name])
-    return true_pairs(data, model.schema, split, rows, plan.do[name], a_c, kept)
+    return true_pairs(data, model.schema, split, rows, do_of(plan, name, rows), a_c, kept)
+
+
+def is_value(plan: Plan, name: str) -> bool:
+    """Whether an intervention sets one value, and neither shifts nor compares."""
+    return name not in plan.shifts and name not in plan.start
 
 
 @torch.inference_mode()
@@ -142,12 +172,14 @@ def outside_answers(
     plan: Plan,
     threshold: float,
 ) -> dict[str, dict[str, OutsideAnswers]]:
-    """By classifier and intervention: yes or no for the pictures before and after, and for the model's counterfactuals."""
-    found: dict[str, dict[str, OutsideAnswers]] = {name: {} for name in classifiers}
+    """By table and intervention: answers for the pictures before and after, and for the model's counterfactuals."""
+    found: dict[str, dict[str, OutsideAnswers]] = {
+        name: {} for key, classifier in classifiers.items() for name in table_names(key, classifier)
+    }
     mechanism = audited_mechanism(mechanism, plan)
     for name, do in plan.do.items() if pairs is not None else ():
         assert pairs is not None
-        if do not in pairs:
+        if not is_value(plan, name) or do not in pairs:
             continue
         before, after, columns = pairs.of(do)
         asked = {name: intervention_asked(mechanism, columns, plan, name, changed_only=False)}
@@ -155,10 +187,16 @@ def outside_answers(
         drawn = torch.cat([batch.x_c(name) for batch in batches])
         for key, classifier in classifiers.items():
             parts = [
-                torch.cat([classifier(part) for part in images.to(drawn.device).split(plan.batch_size)]).cpu().numpy()
+                torch.cat([classifier(part) for part in images.to(drawn.device).split(plan.batch_size)]).cpu()
                 for images in (as_unit_float(before), as_unit_float(after), drawn)
             ]
-            found[key][name] = OutsideAnswers(*((p > threshold).astype(np.float64) for p in parts))
+            mine, value = table_names(key, classifier), isinstance(classifier, Regressor)
+            tables = [
+                scores_of([name], mine, p[None, :, None] if p.ndim == 1 else p.T[..., None], value) for p in parts
+            ]
+            for table in mine:
+                answers = (part[table].answers(name, threshold).double().numpy() for part in tables)
+                found[table][name] = OutsideAnswers(*answers)
     return found
 
 
@@ -169,7 +207,7 @@ def flip_examples(
     examples = {}
     curve_points = {text for points in plan.curves.values() for text in points}
     for name in plan.do:
-        if name in curve_points:
+        if name in curve_points or name in plan.start or scores.value:
             continue
         for way, rows in flips(scores, name, threshold, EXAMPLES, plan.seed).items():
             if len(rows):

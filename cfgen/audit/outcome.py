@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from cfgen.audit.classes import ClassFindings
 from cfgen.audit.explained import Line
 from cfgen.audit.plan import Plan, Scores
 from cfgen.audit.report import quality
+from cfgen.audit.report.classes import draw_matrix, matrix_names
 from cfgen.audit.report.figures import audit_figures
 from cfgen.audit.report.page import report_html, report_markdown
 from cfgen.audit.results import BiasRow, Findings, Importance, local_scores
 from cfgen.audit.shown import Flip
 from cfgen.audit.subgroups import SubgroupRow
+from cfgen.audit.unit import POINTS, VALUES, Unit
 from cfgen.effects import Estimate, difference
-from cfgen.errors import UserError
-from cfgen.reporting.files import png, table, write_files
+from cfgen.reporting.files import png, table
+from cfgen.safety.writing import new_folder
 from cfgen.scm.graph import CausalGraph
 
 if TYPE_CHECKING:
@@ -36,7 +39,8 @@ __all__ = ["AuditResult", "Audited", "Contrast", "contrasts"]
 class Audited:
     """What was found about one classifier: `label` is what its yes means, `scores` its answers, one row an image.
 
-    `flips` are example images by the names of their figures.
+    `flips` are example images by the names of their figures.  Of one of several classes, `of_class` says which; where there are
+    many, the report shows some of them in detail (`detailed`) and all in tables.
     """
 
     name: str
@@ -45,6 +49,9 @@ class Audited:
     scores: Scores = field(repr=False)
     subgroups: list[SubgroupRow]
     flips: Mapping[str, Flip] = field(repr=False)
+    network: str = ""
+    of_class: str = ""
+    detailed: bool = True
 
     @property
     def accuracy(self) -> float | None:
@@ -70,18 +77,23 @@ class Contrast:
 
 
 def contrasts(audited: Sequence[Audited]) -> list[Contrast]:
-    """Every further classifier against the first, for each intervention and cohort: paired, so that shared images cancel."""
+    """Every further classifier against the first (of classes, against the same one), for each intervention and cohort: paired, so
+    that shared images cancel."""
     found = []
-    first = {(row.among, row.change): row.effect for row in audited[0].findings.bias}
-    for one in audited[1:]:
+    firsts: dict[str, Audited] = {}
+    for one in audited:
+        first = firsts.setdefault(one.of_class, one)
+        if first is one:
+            continue
+        effects = {(row.among, row.change): row.effect for row in first.findings.bias}
         for row in one.findings.bias:
-            before, after = first[row.among, row.change], row.effect
+            before, after = effects[row.among, row.change], row.effect
             if before is None or after is None:
                 continue
             corrected = before.combined is not None and after.combined is not None
             pair = (after.headline, before.headline) if corrected else (after.generator, before.generator)
             estimate = difference(*pair)
-            found.append(Contrast(row.among, row.change, one.name, audited[0].name, estimate, corrected))
+            found.append(Contrast(row.among, row.change, one.name, first.name, estimate, corrected))
     return found
 
 
@@ -90,7 +102,8 @@ class AuditResult:
     """Classifiers' bias and what it depends on, with all that it takes to judge and to repeat the audit.
 
     `facts` are the options, versions and fingerprints that the audit is reproduced from; `command` is the command line, where it
-    was one.  `bias`, `importance`, `accuracy` and so on are the first classifier's.
+    was one.  `bias`, `importance`, `accuracy` and so on are the first classifier's.  `classes` are the findings over all classes
+    of each classifier that has several.
     """
 
     audited: list[Audited]
@@ -102,10 +115,16 @@ class AuditResult:
     graph: CausalGraph = field(repr=False)
     facts: Mapping[str, Any] = field(repr=False)
     command: str | None = None
+    classes: Sequence[ClassFindings] = ()
 
     @property
     def findings(self) -> Findings:
         return self.audited[0].findings
+
+    @property
+    def detailed(self) -> list[Audited]:
+        """Those that a report shows in detail; of many classes the one whose answers change most."""
+        return [one for one in self.audited if one.detailed]
 
     @property
     def scores(self) -> Scores:
@@ -139,7 +158,12 @@ class AuditResult:
     @property
     def warnings(self) -> list[str]:
         """What has to be known before the numbers are believed."""
-        return quality.warnings_of_all({one.name: one.findings for one in self.audited}, self.plan)
+        return quality.warnings_of_all({one.name: one.findings for one in self.detailed}, self.plan)
+
+    @property
+    def unit(self) -> Unit:
+        """What changes of the answers are written in."""
+        return VALUES if self.scores.value else POINTS
 
     @property
     def trusted(self) -> bool:
@@ -149,8 +173,8 @@ class AuditResult:
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """The estimates with their intervals, Fig. 6, Fig. 7, curves, images whose answer flips, and the causal graph."""
-        return audit_figures(self)
+        """Estimates with intervals, Fig. 6, Fig. 7, curves, images whose answer flips, the causal graph, flips of classes."""
+        return audit_figures(self) | {name: draw_matrix(matrix) for name, matrix in matrix_names(self).items()}
 
     @cached_property
     def pictures(self) -> dict[str, bytes]:
@@ -158,8 +182,8 @@ class AuditResult:
         return {name: png(figure) for name, figure in self.figures.items()}
 
     def records(self) -> dict[str, list[dict[str, Any]]]:
-        """The tables, as lists of rows: bias, importance, subgroups, contrasts, local explanations and doses; those that are
-        empty are left out."""
+        """The tables, as lists of rows: bias, importance, subgroups, contrasts, flips between classes, local explanations and
+        doses; those that are empty are left out."""
         tables = {
             "bias": [{"classifier": one.name, **row.record()} for one in self.audited for row in one.findings.bias],
             "importance": [
@@ -167,6 +191,12 @@ class AuditResult:
             ],
             "subgroups": [{"classifier": one.name, **row.record()} for one in self.audited for row in one.subgroups],
             "contrasts": [contrast.record() for contrast in self.contrasts],
+            "flips": [
+                {"classifier": one.name, **record}
+                for one in self.classes
+                for matrix in one.matrices
+                for record in matrix.records()
+            ],
             "local": list(self._local_records()),
             "dose": [
                 {"classifier": one.name, "among": row.among, "change": row.change, **asdict(point)}
@@ -220,6 +250,8 @@ class AuditResult:
             for one in self.audited
         ]
         tables = {name: rows for name, rows in self.records().items() if name in ("subgroups", "contrasts", "local")}
+        if self.classes:
+            tables["classes"] = [one.to_dict() for one in self.classes]
         return without_nan(
             {"command": self.command, "trusted": self.trusted, **numbers, "classifiers_audited": found, **tables}
             | {**self.facts, "warnings": self.warnings}
@@ -235,16 +267,18 @@ class AuditResult:
 
     def save(self, folder: str | Path) -> Path:
         """Writes tables, figures, audit.json, report.md and, last, report.html into a folder that is new or empty."""
-        folder = Path(folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UserError(f"{folder} exists already; choose a new folder", argument="folder")
+        with new_folder(folder, "folder") as new:
+            new.write(self.files())
+        return new.path
+
+    def files(self) -> dict[str, bytes | str]:
+        """The files of the report by name."""
         contents: dict[str, bytes | str] = {f"{name}.png": picture for name, picture in self.pictures.items()}
         contents |= {f"{name}.csv": table(rows) for name, rows in self.records().items()}
         contents["audit.json"] = json.dumps(self.to_dict(), indent=1, default=str)
         contents["report.md"] = self.report_markdown()
         contents["report.html"] = self.report_html()
-        write_files(folder, contents)
-        return folder
+        return contents
 
 
 def without_nan(value: Any) -> Any:

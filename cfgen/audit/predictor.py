@@ -23,11 +23,12 @@ from cfgen.checkpoints import class_path
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.counterfactual import as_unit_float
 from cfgen.processes import Processes
-from cfgen.progress import progress as progress_bar
+from cfgen.progress import Progress, reported
 from cfgen.reporting.provenance import data_fingerprint
 from cfgen.runs.data import results_folder
-from cfgen.runs.folders import write_atomically
 from cfgen.runs.model import TrainedModel
+from cfgen.safety.checksums import require_whole_checkpoint
+from cfgen.safety.writing import write_atomically
 from lightning_modules import Predictor
 
 __all__ = ["OwnPredictor", "Recipe", "accuracies", "own_predictor"]
@@ -73,7 +74,7 @@ class OwnPredictor:
 
 
 def own_predictor(
-    model: TrainedModel, data: ImageData, *, processes: Processes | None = None, progress: bool = False
+    model: TrainedModel, data: ImageData, *, processes: Processes | None = None, progress: Progress = False
 ) -> OwnPredictor:
     """The predictor beside a model, if it was trained on this data; otherwise one is trained now, in minutes.
 
@@ -96,7 +97,7 @@ def own_predictor(
 
 
 def kept_or_trained(
-    predictor: Predictor, model: TrainedModel, data: ImageData, recipe: Recipe, progress: bool
+    predictor: Predictor, model: TrainedModel, data: ImageData, recipe: Recipe, progress: Progress
 ) -> OwnPredictor:
     """`predictor` with the weights that are kept beside the model, or with weights that are trained and kept now."""
     key = fingerprint_of(predictor, data, recipe)
@@ -113,8 +114,8 @@ def kept_or_trained(
         if path is not None and (own := kept(predictor, path, key)):  # whoever held the lock has just trained it
             return own
         steps = steps_of(recipe, len(data.images("train")))
-        shown = progress_bar("training a predictor of the attributes", steps, unit="steps")
-        train(predictor, data, recipe, steps, stack.enter_context(shown) if progress else lambda steps: None)
+        advance = stack.enter_context(reported(progress, "training a predictor of the attributes", steps, "steps"))
+        train(predictor, data, recipe, steps, advance)
         own = OwnPredictor(predictor, accuracies(predictor, data), path, trained=True)
         return own if path is None else keep(own, path, key)
 
@@ -129,6 +130,7 @@ def fingerprint_of(predictor: Predictor, data: ImageData, recipe: Recipe) -> str
 def kept(predictor: Predictor, path: Path, key: str) -> OwnPredictor | None:
     """`predictor` with the weights in a file, if they are of the same data and recipe."""
     try:
+        require_whole_checkpoint(path)
         contents = torch.load(path, map_location="cpu", weights_only=True)
         if contents["fingerprint"] != key:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -67,8 +68,11 @@ def readable(schema: Schema, predictor: ReadsAttributes | None, plan: Plan) -> d
     for text, do in plan.do.items():
         names = [name for name in do if not isinstance(schema[name], Continuous)] or (list(do) if len(do) == 1 else [])
         if names and all(same_kind(schema, predictor.schema, name) for name in names):
-            wanted = schema.check_do(do)
-            values[text] = {name: wanted[name].item() for name in names}
+            # a continuous value is compared as it is read, and not here
+            discrete = {name: do[name] for name in names if not isinstance(schema[name], Continuous)}
+            values[text] = {name: value.item() for name, value in schema.check_do(discrete).items()} or {
+                names[0]: math.nan
+            }
     return values
 
 
@@ -78,17 +82,17 @@ def same_kind(ours: Schema, theirs: Schema, name: str) -> bool:
     return mine == other or (isinstance(mine, Continuous) and isinstance(other, Continuous))
 
 
-def target_value(schema: Schema, do: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The attribute and the value of an intervention on one continuous attribute alone; None of any other.
+def target_value(schema: Schema, do: Mapping[str, Any]) -> tuple[str, Tensor] | None:
+    """The attribute and the value (or one for each image) of an intervention on one continuous attribute alone; None of others.
 
     >>> schema = Schema({"size": {"kind": "continuous", "low": 0, "high": 9}, "Bangs": {"kind": "binary"}})
     >>> target_value(schema, {"size": 3}), target_value(schema, {"size": 3, "Bangs": 1})
-    (('size', 3.0), None)
+    (('size', tensor(3.)), None)
     """
     if len(do) == 1:
         ((name, value),) = schema.check_do(do).items()
         if isinstance(schema[name], Continuous):
-            return name, float(value)
+            return name, value.cpu()
     return None
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from scipy import stats
 from torch import Tensor
 
 from cfgen.audit.dose import Dose, dose_curve
@@ -15,6 +16,7 @@ from cfgen.audit.effect import Effect
 from cfgen.audit.explained import Line
 from cfgen.audit.plan import Plan, Scores
 from cfgen.audit.transformations import AFFINE
+from cfgen.effects import CONFIDENCE
 from cfgen.metrics import CounterfactualBias, CounterfactualImportance
 
 __all__ = ["EVERYONE", "BiasRow", "Findings", "Importance", "findings", "flips", "importances", "local_scores"]
@@ -26,10 +28,11 @@ EVERYONE = "everyone"
 class BiasRow:
     """One line of Table 3: how a classifier's answer changes with one intervention (or transformation) in one cohort.
 
-    `values` is what `CounterfactualBias` computes.  `truth` is the same from the real images and their true counterfactuals,
-    where the ground truth is known; `error` and `untouched` then say how far the counterfactuals, and the images left as they
-    were, are from it (mean absolute difference, 0 to 1).  `effect` is what real images and the model say together; a
-    transformation has none.  `dose` is the bias at other strengths, where it was asked for.
+    `values` is what `CounterfactualBias` computes; of predicted values, n, their mean change (`bias`) and its interval.
+    `truth` is the same from the real images and their true counterfactuals, where the ground truth is known; `error` and
+    `untouched` then say how far the counterfactuals, and the images left as they were, are from it (mean absolute difference,
+    0 to 1).  `effect` is what real images and the model say together; a transformation has none.  `dose` is the bias at other
+    strengths, where it was asked for.
     """
 
     among: str
@@ -93,8 +96,10 @@ class Findings:
     """All that a report says in numbers.
 
     `model_error` has the model's own error: MSE(x, x_r) as `mse_x`, how often the classifier's answer for x_r is that for x
-    (`agreement`), and the share of yes among x (`positive_real`), x_r (`positive_own`) and base images (`positive_base`).
+    (`agreement`), and the share of yes among x (`positive_real`), x_r (`positive_own`) and base images (`positive_base`); of
+    predicted values, the correlation of both and the means.
     `accuracy` is how often the classifier's answer for the image itself is the data's own label; NaN where there is none.
+    `value` says that a value is predicted.
     """
 
     bias: list[BiasRow]
@@ -102,6 +107,7 @@ class Findings:
     model_error: dict[str, float]
     images: int
     accuracy: float = math.nan
+    value: bool = False
 
     @property
     def truths(self) -> tuple[int, int] | None:
@@ -132,17 +138,20 @@ def findings(
         for change in changes
     ]
     ranked = sorted(importances(scores, lines), key=lambda i: -i.score)
-    real, base = scores["real"], scores["base"]
-    own = scores["own"] if "own" in scores.names else base  # the reconstruction, whatever is added to it
+    # the reconstruction, whatever is added to it
+    own_column = "own" if "own" in scores.names else "base"
+    real, own, base = (scores.answers(column, threshold) for column in ("real", own_column, "base"))
     model_error = {
         "mse_x": scores["mse"].mean().item() if "mse" in scores.names else math.nan,
-        "agreement": ((real > threshold) == (own > threshold)).float().mean().item(),
-        "positive_real": (real > threshold).float().mean().item(),
-        "positive_own": (own > threshold).float().mean().item(),
-        "positive_base": (base > threshold).float().mean().item(),
+        "agreement": (real == own).float().mean().item(),
+        "positive_real": real.mean().item(),
+        "positive_own": own.mean().item(),
+        "positive_base": base.mean().item(),
     }
-    accuracy = math.nan if labels is None else ((real > threshold) == labels).float().mean().item()
-    return Findings(bias, ranked, model_error, len(real), accuracy)
+    if scores.value:
+        model_error["agreement"] = torch.corrcoef(torch.stack([real, own]))[0, 1].item()
+    accuracy = math.nan if labels is None or scores.value else (real == labels).float().mean().item()
+    return Findings(bias, ranked, model_error, len(real), accuracy, scores.value)
 
 
 def bias_row(
@@ -157,30 +166,42 @@ def bias_row(
 ) -> BiasRow:
     column = change if change in AFFINE else f"do/{change}"
     counted = members & ~scores[column].isnan()
-    base, other = scores["base"][counted], scores[column][counted]
+    start = scores.base_of(change)
+    base, other = scores[start][counted], scores[column][counted]
 
-    def compare(before: Tensor, after: Tensor, draws: int) -> dict[str, float]:
+    def compare(before: str, after: str, draws: int) -> dict[str, float]:
+        if scores.value:
+            return mean_change((scores[after] - scores[before])[counted])
         # the table is whole already, and other processes have left
         metric = CounterfactualBias(resamples=draws, seed=plan.seed, sync_on_compute=False)
-        metric.update(before > threshold, after > threshold)
+        metric.update(*(scores.yes(name, threshold)[counted] for name in (before, after)))
         return {key: value.item() for key, value in metric.compute().items()}
 
     extra: dict[str, Any] = {}
     if f"true/{change}" in scores.names:
-        extra["truth"] = compare(scores["real"][counted], scores[f"true/{change}"][counted], 0)
+        extra["truth"] = compare("real", f"true/{change}", 0)
         extra |= {kind: scores[f"{kind}/{change}"][counted].mean().item() for kind in ("error", "untouched")}
-    if change in plan.do and plan.strengths:
+    if change in plan.do and plan.strengths and change not in plan.start:
         extra["dose"] = dose_curve(scores, change, plan, members, threshold, effect)
     return BiasRow(
         among=among,
         change=change,
         do=plan.do.get(change),
-        values=compare(base, other, resamples),
-        base_positive=(base > threshold).float().mean().item(),
+        values=compare(start, column, resamples),
+        base_positive=scores.answers(start, threshold)[counted].mean().item(),
         mean_change=(other - base).mean().item(),
         effect=effect,
         **extra,
     )
+
+
+def mean_change(changes: Tensor) -> dict[str, float]:
+    """Of predicted values: how many images, and the mean change with its 95 % confidence interval."""
+    n = len(changes)
+    mean, half = changes.double().mean().item(), math.nan
+    if n > 1:
+        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * changes.double().std().item() / math.sqrt(n)
+    return {"n": n, "bias": mean, "bias/low": mean - half, "bias/high": mean + half}
 
 
 def importances(scores: Scores, lines: Sequence[Line]) -> list[Importance]:
@@ -217,8 +238,10 @@ def local_scores(scores: Scores, lines: Sequence[Line], row: int) -> dict[str, f
 
 def flips(scores: Scores, change: str, threshold: float, count: int, seed: int) -> dict[str, Tensor]:
     """Up to `count` images, drawn at random, of those whose answer an intervention flips to yes (`up`) and to no (`down`)."""
-    before, after = scores["base"] > threshold, scores[f"do/{change}"]
-    flipped = {"up": ~before & (after > threshold), "down": before & (after <= threshold)}
+    column = f"do/{change}"
+    before, after = scores.yes(scores.base_of(change), threshold), scores.yes(column, threshold)
+    asked = ~scores[column].isnan()
+    flipped = {"up": asked & ~before & after, "down": asked & before & ~after}
     generator = torch.Generator().manual_seed(seed)
     rows = {way: which.nonzero()[:, 0] for way, which in flipped.items()}
     return {way: row[torch.randperm(len(row), generator=generator)[:count]].sort().values for way, row in rows.items()}

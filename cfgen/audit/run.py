@@ -10,15 +10,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cfgen.attributes import Schema
-from cfgen.audit.asking import asked_already, do_column, intervention_asked, interventions_asked
+from cfgen.audit.asking import asked_already, do_column, intervention_asked, interventions_asked, start_column
+from cfgen.audit.columns import column_names, scores_of, table_names
 from cfgen.audit.explained import Line
-from cfgen.audit.plan import Plan, Scores, held
+from cfgen.audit.plan import Plan, Scores, do_of, held
 from cfgen.audit.reading import Reading, evidence, grades, matches, read, readable, target_value
 from cfgen.audit.transformations import AFFINE
 from cfgen.audit.truth import true_images
 from cfgen.contracts import KnowsTruth, ReadsAttributes
 from cfgen.counterfactual import Swept, as_unit_float, spread, sweep
+from cfgen.external.answers import EveryClass, Regressor
 from cfgen.processes import Processes
 from lightning_modules import ImageMechanismModule, ResidualKept
 
@@ -65,6 +66,7 @@ def compute_scores(
 ) -> dict[str, Scores]:
     """A table of answers for each classifier, the same on every process; a classifier gives p(positive class | image).
 
+    One that gives the probability of every class, (N, classes), has a table for each of them: its `tables` are their names.
     Each image is abducted once and each counterfactual decoded once, for all classifiers.  Memory is bounded by a batch of
     images: what grows with their number is a row of the tables each.  Classifiers and predictor are moved to the mechanism's
     device, and all to that of `processes` where it is given.
@@ -87,35 +89,26 @@ def compute_scores(
         share=processes.share if processes is not None else (0, 1),
         advance=advance,
     )
-    names = column_names(mechanism.scm.schema, plan, lines, predictor, images)
-    values = torch.zeros(len(classifiers), len(images.x), len(names))
+    names = column_names(mechanism.scm.schema, plan, lines, predictor, images.truth is not None, images.pairs)
+    tables = {key: table_names(key, classifier) for key, classifier in classifiers.items()}
+    values = torch.zeros(sum(map(len, tables.values())), len(images.x), len(names))
     for batch in batches:
         answers = BatchAnswers(batch, classifiers, images, plan, lines, predictor)
         answers.fill()
-        for number, own in enumerate(answers.own.values()):
+        number = 0
+        for key, own in answers.own.items():
             columns = answers.shared | own
-            values[number, batch.rows] = torch.stack([columns[name].to("cpu", torch.float32) for name in names], dim=1)
+            for k in range(len(tables[key])):
+                mine = [columns[name] if columns[name].ndim == 1 else columns[name][:, k] for name in names]
+                values[number, batch.rows] = torch.stack([one.to("cpu", torch.float32) for one in mine], dim=1)
+                number += 1
     # other processes' rows are 0 here, and 0 + value is that value to the bit
     whole = values if processes is None else processes.sum(values)
-    return {name: Scores(names, table) for name, table in zip(classifiers, whole, strict=True)}
-
-
-def column_names(
-    schema: Schema, plan: Plan, lines: Sequence[Line], predictor: ReadsAttributes | None, images: Images
-) -> list[str]:
-    """The columns of a table, the same on every process."""
-    names = ["real", "base", "mse", *AFFINE, *map(do_column, plan.do)]
-    names += ["own"] if plan.keep_residual else []
-    names += [f"flip/{line.name}" for line in lines]
-    names += [f"dose/{name}/{strength:g}" for name in plan.do for strength in plan.strengths]
-    for name in readable(schema, predictor, plan):
-        graded = grades(predictor) and target_value(schema, plan.do[name]) is None
-        names += [f"read/{name}", f"there/{name}"] if graded else [f"read/{name}"]
-        for kind in ("seen", "drawn") if graded else ("seen",):
-            names += [f"{kind}/{name}", *(f"{kind}/{name}/{strength:g}" for strength in plan.strengths)]
-    if images.truth is not None:
-        names += [f"{kind}/{name}" for name in plan.do for kind in ("true", "error", "untouched")]
-    return names + [f"pair/{name}" for name in plan.do if name in images.pairs]
+    parts = whole.split([len(mine) for mine in tables.values()])
+    found: dict[str, Scores] = {}
+    for classifier, own_tables, part in zip(classifiers.values(), tables.values(), parts, strict=True):
+        found |= scores_of(names, own_tables, part, isinstance(classifier, Regressor))
+    return found
 
 
 def audited_mechanism(mechanism: ImageMechanismModule, plan: Plan) -> ImageMechanismModule:
@@ -142,7 +135,8 @@ class BatchAnswers:
     def ask(self, column: str, x: Tensor, of: Tensor | None = None) -> None:
         """Every classifier's answers for images, at the places of a mask where it is given; there may be no image."""
         for name, classifier in self.classifiers.items():
-            p = classifier(x) if len(x) else x.new_empty(0)
+            several = (len(classifier.classes),) if isinstance(classifier, EveryClass) else ()
+            p = classifier(x) if len(x) else x.new_empty(0, *several)
             self.own[name][column] = p if of is None else spread(p, of)
 
     @torch.inference_mode()
@@ -170,6 +164,8 @@ class BatchAnswers:
         of = batch.of(column)
         x_c = batch.decode(batch.a_c(column), of)  # not kept: nothing else looks at them
         self.ask(column, x_c, of)
+        if name in self.plan.start:
+            self.ask(start_column(name), batch.decode(batch.a_c(start_column(name))))
         self.compare_with_truth(name, x_c, of)
         self.fill_pairs(name, of)
         if name in self.readable:
@@ -226,16 +222,15 @@ class BatchAnswers:
 
     def compare_with_truth(self, name: str, x_c: Tensor, of: Tensor) -> None:
         """Answers for the true counterfactual images, and how far x_c and x are from these."""
-        if self.images.truth is None:
+        if self.images.truth is None or name in self.plan.start:
             return
         batch, schema = self.batch, self.batch.mechanism.scm.schema
         x_true, x = batch.x[:0], batch.x[of.to(batch.x.device)]
         if of.any():
             kept = held(self.plan, self.batch.mechanism.scm.graph, self.plan.do[name])
             own = {key: self.images.columns[key][batch.rows[of]] for key in kept}
-            truth = true_images(
-                self.images.truth, schema, self.images.split, batch.rows[of], {**self.plan.do[name], **own}
-            )
+            values = do_of(self.plan, name, batch.rows[of])
+            truth = true_images(self.images.truth, schema, self.images.split, batch.rows[of], {**values, **own})
             x_true = as_unit_float(truth).to(batch.x.device)
         self.ask(f"true/{name}", x_true, of)
         for kind, images in (("error", x_c), ("untouched", x)):
@@ -248,9 +243,9 @@ class BatchAnswers:
         chosen = self.images.pairs[name][self.batch.rows] & of
         if self.images.truth is not None:  # they are drawn already
             for columns in self.own.values():
-                columns[f"pair/{name}"] = columns[f"true/{name}"].masked_fill(
-                    ~chosen.to(self.batch.x.device), torch.nan
-                )
+                known = columns[f"true/{name}"]
+                left = ~chosen.to(known.device)
+                columns[f"pair/{name}"] = known.masked_fill(left if known.ndim == 1 else left[:, None], torch.nan)
             return
         x_true = self.batch.x[:0]
         if chosen.any():
@@ -268,7 +263,8 @@ class BatchAnswers:
         for label, same in asked_already(self.plan, batch.mechanism, line).items():
             here = same[batch.rows].to(batch.x.device)
             for columns in self.own.values():
-                columns[column] = torch.where(here, columns[do_column(label)], columns[column])
+                given, asked = columns[do_column(label)], columns[column]
+                columns[column] = torch.where(here if given.ndim == 1 else here[:, None], given, asked)
 
 
 def example_images(mechanism: ImageMechanismModule, images: Images, plan: Plan, name: str, rows: Tensor) -> Triple:

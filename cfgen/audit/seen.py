@@ -38,7 +38,8 @@ def strength_seen(
     if alone is not None:
         name, wanted = alone
         own = columns[name].double().numpy()[rows][looked_at]
-        return slope_strength(seen, read, wanted, own, real.features[looked_at])
+        asked = wanted.double().expand(len(rows)).numpy()[rows][looked_at]
+        return slope_strength(seen, read, asked, own, real.features[looked_at])
     changed, near = real.exposure.changed[looked_at], real.exposure.near[looked_at]
     weights: Array | None = real.weights[looked_at]
     if not (near.any() and changed.any()):

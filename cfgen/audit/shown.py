@@ -1,14 +1,19 @@
-"""Example images of an audit, and the names of their figures."""
+"""What a report shows of an audit in detail: which findings, and example images with the names of their figures."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
 from cfgen.audit.run import Triple
 
-__all__ = ["Flip", "flip_name"]
+if TYPE_CHECKING:
+    from cfgen.audit.outcome import Audited
+
+__all__ = ["Flip", "flip_name", "in_detail"]
 
 
 class Flip(NamedTuple):
@@ -29,3 +34,16 @@ def flip_name(way: str, intervention: str) -> str:
         letter if (letter.isascii() and letter.isalnum()) or letter in "_=+.-" else "+" for letter in intervention
     )
     return f"flipped_{way}_{safe}"
+
+
+def in_detail(audited: Sequence[Audited], chosen: bool) -> list[Audited]:
+    """Which findings a report shows in detail: of every class only where it was `chosen`, else of each classifier that whose
+    answers change most."""
+    largest: dict[str, tuple[float, str]] = {}
+    for one in audited:
+        if one.of_class:
+            biases = [abs(row.effect.headline.value) for row in one.findings.bias if row.effect is not None]
+            largest[one.network] = max(largest.get(one.network, (-1.0, "")), (max(biases, default=0.0), one.of_class))
+    return [
+        replace(one, detailed=chosen or not one.of_class or largest[one.network][1] == one.of_class) for one in audited
+    ]

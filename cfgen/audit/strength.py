@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,21 @@ from scipy import stats
 
 from cfgen.effects import CONFIDENCE, Array, Mask
 
-__all__ = ["Strength", "graded_strength", "slope_strength", "strength"]
+__all__ = ["Strength", "graded_strength", "plain_values", "slope_strength", "strength"]
 
 TELLS_APART = 0.5  # of the images: a predictor that sees it by so much more often where it is can judge
 FOLLOWS = 0.7  # the correlation of a continuous attribute with its reading from which on a predictor can judge
+
+KINDS: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "str": (str,), "bool": (bool,)}
+
+
+def plain_values(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of a dataclass's fields; refuses a number or a text that is none, by TypeError."""
+    for field in fields(kind):
+        value = values[field.name]
+        if not isinstance(value, KINDS.get(str(field.type), object)) or (value is True and field.type != "bool"):
+            raise TypeError(f"{field.name} is a {field.type}, not {value!r}")
+    return dict(values)
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ class Strength:
         True
         """
         numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in values.items()}
-        return cls(**numbers)
+        return cls(**plain_values(cls, numbers))
 
 
 def strength(seen: Array, read: Array, changed: Mask, near: Mask, weights: Array | None = None) -> Strength:

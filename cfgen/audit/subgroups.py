@@ -14,7 +14,7 @@ from torch import Tensor
 from cfgen.attributes import Binary, Categorical, Continuous, Schema
 from cfgen.audit.effect import Effect
 from cfgen.effects import CONFIDENCE, Estimate
-from cfgen.errors import UserError, unknown_name
+from cfgen.errors import UserError, require_different, unknown_name
 
 __all__ = ["Subgroup", "SubgroupRow", "subgroup_rows", "subgroups_of"]
 
@@ -56,6 +56,7 @@ def subgroups_of(schema: Schema, columns: Mapping[str, Tensor], names: str | Seq
     """Every value of these binary and categorical attributes ("all": of all) that some image has."""
     known = [name for name in schema.names if not isinstance(schema[name], Continuous)]
     wanted = known if names == "all" else [names] if isinstance(names, str) else list(names)
+    require_different(wanted, "subgroups")
     found = []
     for name in wanted:
         if name not in known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cfgen.audit.strength import Strength
+from cfgen.audit.unit import POINTS, Unit
 from cfgen.effects import Estimate, difference
 from cfgen.reporting.numbers import share
 
@@ -50,7 +51,12 @@ class Verdict:
 
 
 def judge(
-    generator: Estimate, checked: Estimate | None, strength: Strength | None, problem: str, more_images_help: bool
+    generator: Estimate,
+    checked: Estimate | None,
+    strength: Strength | None,
+    problem: str,
+    more_images_help: bool,
+    unit: Unit = POINTS,
 ) -> Verdict:
     """`checked` is what real images or true pairs say without the model's word, None where they cannot; `problem` says why."""
     judged = strength is not None and strength.judged
@@ -68,7 +74,7 @@ def judge(
         )
         return Verdict("overlap", f"{problem[0].upper()}{problem[1:]}. {drawn}".strip(), advice)
     apart = difference(generator, checked)
-    gap = f"The model's estimate minus that of real images: {points(apart)}."
+    gap = f"The model's estimate minus that of real images: {in_words(apart, unit)}."
     if apart.p_value() < LEVEL:
         if strength is not None and judged and strength.high < WEAK:
             return Verdict(
@@ -98,12 +104,12 @@ def drawn_sentence(strength: Strength | None) -> str:
     )
 
 
-def points(estimate: Estimate) -> str:
-    """A difference in points, with its interval.
+def in_words(estimate: Estimate, unit: Unit) -> str:
+    """A difference in its unit, with its interval.
 
     >>> import numpy as np
-    >>> points(Estimate(-0.12, np.array([-0.1, 0.1] * 50), 100))
+    >>> in_words(Estimate(-0.12, np.array([-0.1, 0.1] * 50), 100), POINTS)
     '-12.0 points (95 % confidence interval -14.0 to -10.0)'
     """
-    value, low, high = (100 * number for number in (estimate.value, estimate.low, estimate.high))
-    return f"{value:+.1f} points (95 % confidence interval {low:+.1f} to {high:+.1f})"
+    value, low, high = (f"{unit.factor * number:+{unit.digits}}" for number in (estimate.value, *estimate.interval))
+    return f"{value} {unit.name} (95 % confidence interval {low} to {high})"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from cfgen.command_line import CommandParser, NonNegativeInt, PositiveInt, run_command
+from cfgen.command_line import CommandParser, PositiveInt, Seed, run_command
 from cfgen.errors import UserError
 from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
 
@@ -51,7 +51,7 @@ def parser() -> CommandParser:
         "add it)")  # fmt: skip
     add("--batch_size", type=PositiveInt, default=100, metavar="N",
         help="images at a time; more need more memory, and the numbers stay the same")  # fmt: skip
-    add("--seed", type=NonNegativeInt, default=0, metavar="N", help="seed of the noise and of the folds of regressions")
+    add("--seed", type=Seed, default=0, metavar="N", help="seed of the noise and of the folds of regressions")
     add("--trusted", action="store_true", help=TRUSTED_HELP)
     add("--accelerator", type=str, default="auto", help="where to compute, as in Lightning: auto, cpu, gpu, ...")
     add("--devices", type=str, default="1",
@@ -103,7 +103,7 @@ def show(result: Calibration) -> None:
 
     from cfgen.runs.card import errors_in_short
 
-    Console().print(drawn_table(result))
+    Console(markup=False, emoji=False).print(drawn_table(result))
     for sentence in errors_in_short(result.to_dict()):
         print(sentence)
     unsure = [f"{name} {share:.2f}" for name, share in result.accuracy.items() if share < WELL]

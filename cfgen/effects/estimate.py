@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-__all__ = ["CONFIDENCE", "Array", "Estimate", "combine", "difference", "pool_models", "subtract_controls"]
+__all__ = ["CONFIDENCE", "Array", "Estimate", "combine", "difference", "pool_models", "scaled", "subtract_controls"]
 
 CONFIDENCE = 0.95
 Array = NDArray[np.float64]
@@ -27,7 +27,8 @@ class Estimate:
 
     `influence` has one value an image, mean 0; `elsewhere` is variance from images that are not among them.  `effective` is the
     number of images that carry the estimate, the degrees of freedom of its interval.  `slack` widens the interval where answers
-    do not vary at all, so that their spread says nothing: it is what so many equal answers leave possible.
+    do not vary at all, so that their spread says nothing: it is what so many equal answers leave possible.  No value lies beyond
+    `limit`: a difference of shares lies between -1 and 1.
 
     >>> mean = Estimate(0.5, np.array([-0.5, 0.5] * 50), effective=100)
     >>> round(mean.se, 3), [round(end, 3) for end in mean.interval]
@@ -39,6 +40,7 @@ class Estimate:
     effective: float
     elsewhere: float = 0.0
     slack: float = 0.0
+    limit: float = 1.0
 
     @property
     def variance(self) -> float:
@@ -71,9 +73,9 @@ class Estimate:
         return self.interval_at(CONFIDENCE)
 
     def interval_at(self, confidence: float) -> tuple[float, float]:
-        """At another confidence; a difference of shares lies between -1 and 1."""
+        """At another confidence."""
         half = self.half_at(confidence)
-        return max(self.value - half, -1.0), min(self.value + half, 1.0)
+        return max(self.value - half, -self.limit), min(self.value + half, self.limit)
 
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -97,6 +99,23 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
         min(one.effective, other.effective),
         one.elsewhere + other.elsewhere,
         max(one.slack, other.slack),
+        max(one.limit, other.limit),
+    )
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """The same in another unit, in which `factor` is what was 1, and values have no limit.
+
+    >>> scaled(Estimate(0.5, np.array([-0.5, 0.5]), 2), 10).value
+    5.0
+    """
+    return Estimate(
+        factor * estimate.value,
+        factor * estimate.influence,
+        estimate.effective,
+        factor**2 * estimate.elsewhere,
+        factor * estimate.slack,
+        math.inf,
     )
 
 

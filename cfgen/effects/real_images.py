@@ -20,7 +20,11 @@ from cfgen.effects.estimate import Array, Estimate, combine
 from cfgen.effects.few import at_least, equal_answers, one_more_flip
 from cfgen.effects.nuisance import Mask, folds, logistic, predict_logistic, ridge, with_intercept
 
-__all__ = ["ENOUGH", "Exposure", "RealImages"]
+__all__ = ["ENOUGH", "Exposure", "Prediction", "RealImages"]
+
+Prediction = (
+    Array | tuple[Array, Array]
+)  # of answers, by W alone; or at what is asked for and at the images' own values
 
 ENOUGH = 50  # effective images with the attribute; fewer are refused
 STRANGERS = 0.1  # of the images that are changed, so many at most may be unlike all that have the attribute
@@ -147,12 +151,12 @@ class RealImages:
     def enough(self) -> bool:
         return not self.refusal
 
-    def outcome_model(self, answers: Array, prediction: Array | None = None) -> tuple[Array, Array]:
+    def outcome_model(self, answers: Array, prediction: Prediction | None = None) -> tuple[Array, Array]:
         """m(W) at the values asked for and at each image's own, of images by models fitted on others.
 
         With `prediction`, (n,), only what is left of the answers without it is regressed, and shrunk more.
         """
-        offset = np.zeros_like(answers) if prediction is None else prediction
+        offset = np.zeros_like(answers) if prediction is None else np.asarray(prediction)
         penalty = 1.0 if prediction is None else GENERATOR_PENALTY
         at, own = np.empty(len(answers)), np.empty(len(answers))
         here = np.concatenate([self.design, self.exposure.distance], axis=1)
@@ -163,7 +167,7 @@ class RealImages:
             at[test], own[test] = there[test] @ beta, here[test] @ beta
         return at + offset, own + offset
 
-    def generator_model(self, generated: Array) -> Array:
+    def generator_model(self, generated: Array) -> Prediction:
         """E[g(X) | W] of a generator's answers g, NaN where nothing was asked; a function of W alone."""
         asked = ~np.isnan(generated)
         found = np.empty(len(generated))

@@ -18,7 +18,7 @@ from cfgen.evaluation.run import evaluations
 from cfgen.evaluation.statistics import Score
 from cfgen.evaluation.subject import Model
 from cfgen.figures import ablation_rows
-from cfgen.reporting.files import new_folder, png, table, write_files
+from cfgen.reporting.files import new_results, png, table
 from cfgen.reporting.pages import page, page_picture
 
 if TYPE_CHECKING:
@@ -113,8 +113,9 @@ class Comparison:
             "comparison.md": self.markdown(),
             "comparison.html": self.html(picture),
         }
-        with new_folder(Path(), "comparisons", folder) as new:
-            return write_files(new, files)
+        with new_results(Path(), "comparisons", folder) as new:
+            new.write(files)
+        return [new.path / name for name in files]
 
     def groups(self) -> dict[str, list[Row]]:
         """Titles, and under each the scores that any model has, in the order they were measured."""

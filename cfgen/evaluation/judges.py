@@ -62,8 +62,11 @@ def load_judges(
     Without `predictors`, those that come with cfgen and know the subject's data.
     """
     label = trained_target(classifier, trusted) if isinstance(classifier, str | Path) else None
+    answering = judge("classifier", classifier, Classifier, subject, trusted)
+    if answering is not None and answering.continuous:
+        raise UserError("it predicts a value, and metrics ask for classes; an audit takes it", argument="classifier")
     return Judges(
-        classifier=judge("classifier", classifier, Classifier, subject, trusted),
+        classifier=answering,
         predictors=named_judges(predictors, subject, trusted),
         fid=None if fid is None else feature_distance(fid, subject),
         network="" if fid is None else network_name(fid),

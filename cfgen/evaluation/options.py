@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cfgen.errors import UserError, unknown_name
+from cfgen.errors import UserError, require_different, unknown_name
 from cfgen.evaluation.metrics import metric_names
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Options:
         for name in self.metrics or ():
             if name not in metric_names():
                 raise UserError(unknown_name("metric", name, metric_names()), argument="metrics")
+        require_different(self.metrics or (), "metrics")
         if self.split not in SPLITS:
             raise UserError(unknown_name("split", self.split, SPLITS), argument="split")
         if self.identity not in (None, *FACE_NETWORKS):

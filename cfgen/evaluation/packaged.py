@@ -16,10 +16,11 @@ from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.evaluation.subject import Subject
 from cfgen.runs.checksums import write_checksums
 from cfgen.runs.data import require_finished, run_config, run_data, run_folder
-from cfgen.runs.export import SCORES, recipe, write_text
+from cfgen.runs.export import SCORES, recipe
 from cfgen.runs.model import write_module
 from cfgen.safety.classes import found_class
-from cfgen.safety.files import read_json
+from cfgen.safety.files import exists, read_json
+from cfgen.safety.writing import new_folder
 from lightning_modules import Predictor
 
 __all__ = ["fitting_judges", "known_names", "package_judge", "packaged_judge", "packaged_judges", "reading_scores"]
@@ -38,7 +39,7 @@ def packaged_judges() -> list[str]:
 
 def packaged_judge(what: str | Path) -> str | Path:
     """The folder of the packaged judge of that name; what is no such name, or is there as a path, stays as it is."""
-    is_name = not Path(what).exists() and str(what) in packaged_judges()
+    is_name = not exists(what) and str(what) in packaged_judges()
     return checkpoints.PACKAGED / FOLDER / what if is_name else what
 
 
@@ -72,16 +73,18 @@ def package_judge(run: str | Path, folder: str | Path) -> Path:
     The scores are those of the judge as it is written, on all validation images.
     """
     require_finished(run)
-    judge, folder = load_module(run, Predictor), Path(folder)
-    write_module(judge, folder, half=True)
-    write_text(folder / CONFIG, yaml.safe_dump(recipe(run_folder(run) / CONFIG), sort_keys=False))
-    data = run_data(run)
-    data.prepare_data()
-    data.setup("fit")
-    scores = reading_scores(load_module(folder, Predictor).eval(), data, "val")
-    write_text(folder / SCORES, json.dumps({**scores, "images": len(data.images("val")), "split": "val"}, indent=1))
-    write_checksums(folder)
-    return folder
+    judge = load_module(run, Predictor)
+    with new_folder(folder, "folder") as new:
+        write_module(judge, new.place, half=True)
+        data = run_data(run)
+        data.prepare_data()
+        data.setup("fit")
+        scores = reading_scores(load_module(new.place, Predictor).eval(), data, "val")
+        scores_and_size = {**scores, "images": len(data.images("val")), "split": "val"}
+        config = yaml.safe_dump(recipe(run_folder(run) / CONFIG), sort_keys=False)
+        new.write({CONFIG: config, SCORES: json.dumps(scores_and_size, indent=1)})
+        write_checksums(new.place)
+    return new.path
 
 
 @torch.inference_mode()

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from cfgen.errors import UserError
 from cfgen.evaluation.metrics.base import Description
 from cfgen.evaluation.statistics import Score
-from cfgen.reporting.files import png, table, write_files
+from cfgen.reporting.files import png, table
 from cfgen.reporting.numbers import count_of, short
-from cfgen.runs.checksums import renew_checksums
+from cfgen.runs.checksums import renewed_checksums
 from cfgen.safety.files import read_json
+from cfgen.safety.writing import write_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,9 +125,8 @@ class Evaluation:
             f"metrics-{split}{partial}.csv": table(self.records()),  # metrics.csv is training's own
         }
         files |= {f"{name}-{split}.png": png(figure) for name, figure in self.figures.items()}
-        written = write_files(folder, files)
-        renew_checksums(folder, files)
-        return written
+        with renewed_checksums(folder, files):
+            return write_files(folder, files)
 
     def records(self) -> list[dict[str, Any]]:
         """One line a score; with several seeds, also the standard error over these; with several judges, their range."""

@@ -90,6 +90,7 @@ def evaluations(models: Sequence[Model], options: Options) -> tuple[list[Subject
         subjects[0], options.classifier, options.judges, options.fid, options.identity, options.trusted
     )
     chosen = choose(options.metrics, subjects[0], judges)
+    require_used(options, chosen, judges)
     device = subjects[0].schema.low.device
     if options.processes is not None:
         options.processes.launch()
@@ -113,6 +114,21 @@ def choose(names: Sequence[str] | None, subject: Subject, judges: Judges) -> lis
             words = [in_words(missing) for metric, missing in lacking.items() if missing and metric.name == name]
             raise UserError(f"{name} needs {', or '.join(words)}", argument="metrics")
     return chosen
+
+
+def require_used(options: Options, chosen: Sequence[type[Metric]], judges: Judges) -> None:
+    """Refuses an argument that none of the chosen metrics makes anything of."""
+    given = {
+        "classifier": options.classifier is not None,
+        "predictor": options.predictor is not None and bool(options.judges),
+        "fid": options.fid is not None,
+        "identity": options.identity is not None,
+        "values": options.values > 1,
+    }
+    used = {argument for metric in chosen for argument in metric.uses(judges)}
+    for argument in (argument for argument, is_given in given.items() if is_given and argument not in used):
+        measured = ", ".join(dict.fromkeys(metric.name for metric in chosen))
+        raise UserError(f"none of the metrics makes use of it ({measured}); leave it out, or choose others", argument)
 
 
 def in_words(missing: Missing) -> str:

@@ -18,13 +18,13 @@ Rows = dict[str, dict[str, str]]  # by row, then by column
 
 def show(evaluation: Evaluation, console: Console | None = None) -> None:
     """Prints the scores, one table after another; what has no table of its own comes last."""
-    console = console or Console()
+    console = console or Console(markup=False, emoji=False)  # names may hold what looks like markup
     tables, baselines = tables_of(evaluation)
     for title in sorted(tables, key=lambda title: title == OTHER.table):  # all others stay in order
         console.print(drawn(f"{title}, {evaluation.title}", tables[title], baselines[title]))
     console.print("After ±: one standard error over images (of FID: over seeds).", style="dim")
     if evaluation.judges_in_words:
-        console.print(evaluation.judges_in_words, style="dim", markup=False, soft_wrap=True)
+        console.print(evaluation.judges_in_words, style="dim", soft_wrap=True)
 
 
 def tables_of(evaluation: Evaluation) -> tuple[dict[str, Rows], dict[str, set[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,6 +12,7 @@ from torch import Tensor
 __all__ = ["image_grid"]
 
 CELL = 0.62  # inches an image
+LITERAL: dict[str, Any] = {"parse_math": False}  # a name may hold a dollar sign
 
 
 def image_grid(
@@ -36,20 +38,22 @@ def image_grid(
             left = margin + j * cell
             draw_image(axes, image, (left + 0.02, top - cell + 0.02), cell - 0.04)
             if i == 0 and columns:
-                axes.text(left + cell / 2, top + 0.02, columns[j], fontsize=7, ha="center", va="bottom")
+                axes.text(left + cell / 2, top + 0.02, columns[j], fontsize=7, ha="center", va="bottom", **LITERAL)
             if j == 0 and rows:
-                axes.text(left - 0.04, top - cell / 2, rows[i], fontsize=7, ha="right", va="center")
+                axes.text(left - 0.04, top - cell / 2, rows[i], fontsize=7, ha="right", va="center", **LITERAL)
             if captions:
-                axes.text(left + cell / 2, top - cell - 0.01, captions[i][j], fontsize=6, ha="center", va="top")
+                text = captions[i][j]
+                axes.text(left + cell / 2, top - cell - 0.01, text, fontsize=6, ha="center", va="top", **LITERAL)
     axes.set(xlim=(0, total_width), ylim=(0, total_height))
     axes.axis("off")
     if title:
-        figure.suptitle(title, fontsize=8, y=1 - 0.05 / total_height, va="top")
+        figure.suptitle(title, fontsize=8, y=1 - 0.05 / total_height, va="top", **LITERAL)
     return figure
 
 
 def draw_image(axes: Axes, image: Tensor, corner: tuple[float, float], size: float) -> None:
-    """An image with its lower left corner there, its longer side of that size."""
+    """An image with its lower left corner there, its longer side of that size; of more than three channels, the first three."""
+    image = image[:3] if len(image) >= 3 else image[:1]
     pixels = image.detach().float().clamp(0, 1).cpu().permute(1, 2, 0).squeeze(-1).numpy()
     height, width = (size * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
     box = (corner[0], corner[0] + width, corner[1], corner[1] + height)

@@ -136,7 +136,7 @@ def target_against_measured(comparisons: Iterable[Comparison]) -> Figure:
         axes.plot(line, line, color="0.2", linewidth=0.8)
         error = MedianAbsError()
         error.update(measured, target)
-        axes.set_title(f"do({name})   median error {error.compute().item():.3g}", fontsize=9)
+        axes.set_title(f"do({name})   median error {error.compute().item():.3g}", fontsize=9, parse_math=False)
         axes.set_xlabel("target")
         axes.set_ylabel("measured" if index == 0 else "")
         if index == 0:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.networks.layers import ConvTranspose2d, initialise, initialise_he, layers, scaled
-from cfgen.networks.style import resolutions
+from cfgen.networks.sizes import resolutions
 from cfgen.networks.tables import Tables
 
 __all__ = [
@@ -64,11 +64,11 @@ class ModulatedGenerator(nn.Module):
 
     def __init__(self, tables: Tables, channels: int, a_size: int, latent_dim: int = 512, width: float = 1.0) -> None:
         super().__init__()
-        sizes = resolutions(tables.image_shape[1])
-        filters = [max(row.F, LANES) for row in scaled(tables.generator[: len(sizes)], width)]
+        self.sizes = resolutions(tables.image_shape[1])
+        filters = [max(row.F, LANES) for row in scaled(tables.generator[: len(self.sizes)], width)]
         self.convolutions = nn.ModuleList(
             [
-                ConvTranspose2d(latent_dim + a_size, filters[0], sizes[0], bias=False),
+                ConvTranspose2d(latent_dim + a_size, filters[0], self.sizes[0], bias=False),
                 *(nn.Conv2d(before, after, 3, padding=1, bias=False) for before, after in pairwise(filters)),
             ]
         )
@@ -81,9 +81,10 @@ class ModulatedGenerator(nn.Module):
 
     def forward(self, z: Tensor, a: Tensor) -> Tensor:
         h = torch.cat([z, a], dim=1)[:, :, None, None]
-        for convolution, norm, modulation in zip(self.convolutions, self.norms, self.modulations, strict=True):
-            if h.shape[2] > 1:
-                h = nn.functional.interpolate(h, scale_factor=2.0)
+        parts = zip(self.sizes, self.convolutions, self.norms, self.modulations, strict=True)
+        for index, (size, convolution, norm, modulation) in enumerate(parts):
+            if index:
+                h = nn.functional.interpolate(h, (size, size))
             scale, shift = modulation(a)[:, :, None, None].chunk(2, dim=1)
             h = self.activation(torch.addcmul(shift, norm(convolution(h)), 1 + scale))
         return self.last(h).sigmoid()

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from cfgen.errors import UserError
 from cfgen.networks.layers import initialise, layers, scaled
-from cfgen.networks.tables import Row
+from cfgen.networks.sizes import check_image_size
+from cfgen.networks.tables import Row, resized
 
 __all__ = ["DigitClassifier", "FaceClassifier", "classifier_for"]
 
@@ -48,11 +48,14 @@ class DigitClassifier(nn.Module):
 
 
 class FaceClassifier(nn.Module):
-    """Table of Appendix M: six convolutions, three dense layers; 64x64 images to one logit."""
+    """Table of Appendix M: six convolutions, three dense layers; 64x64 images to one logit.
 
-    def __init__(self, channels: int = 3, outputs: int = 1, width: float = 1.0) -> None:
+    Images of another size have as many halving rows as the size asks for (`resized`).
+    """
+
+    def __init__(self, channels: int = 3, outputs: int = 1, width: float = 1.0, size: int = 64) -> None:
         super().__init__()
-        rows = scaled(ATTRACTIVE, width)
+        rows = scaled(ATTRACTIVE if size == 64 else resized(ATTRACTIVE, size), width)
         convolutions = layers(rows, channels, slope=0.02)
         self.layers = nn.Sequential(*convolutions, nn.Flatten(), *dense([rows[-1].F, 128, 128, outputs]))
         initialise(self)
@@ -62,10 +65,9 @@ class FaceClassifier(nn.Module):
 
 
 def classifier_for(image_shape: Sequence[int], outputs: int, width: float = 1.0) -> nn.Module:
-    """The paper's classifier for images of this (channels, height, width), its convolutions `width` times as wide."""
-    match tuple(image_shape):
-        case (channels, 28, 28):
-            return DigitClassifier(channels, outputs, width)
-        case (channels, 64, 64):
-            return FaceClassifier(channels, outputs, width)
-    raise UserError(f"the paper has classifiers for images of 28x28 and 64x64, not for image_shape={list(image_shape)}")
+    """The classifier for images of this (channels, height, width), its convolutions `width` times as wide.
+
+    28x28 has Appendix G's and 64x64 Appendix M's; every other size has the latter, resized.
+    """
+    channels, size = image_shape[0], check_image_size(image_shape)
+    return DigitClassifier(channels, outputs, width) if size == 28 else FaceClassifier(channels, outputs, width, size)

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cfgen.errors import UserError, unknown_name
+from cfgen.networks.sizes import check_image_size
 from cfgen.networks.within import within
 
 __all__ = ["GLOBAL", "Drawn", "Gaussian", "Hierarchy", "Level", "levels_for"]
 
 GLOBAL = "global"  # the name of the part of the state that has no place in the image
 STEM = 2  # pixels that the stem folds into channels, each way
-COARSEST = 10  # the largest grid on which the hierarchy may end
+COARSEST = 10  # the largest grid on which the hierarchy ends
 WIDTHS = {64: 24, 32: 32, 16: 64, 8: 96, 4: 128}  # channels from this grid on, at width 1
 MEAN = (-8.0, 8.0)  # of q: its prior is N(0, 1), and a state that runs away would take the readers with it
 LOG_SCALE = (-6.0, 1.0)  # of q: beyond them an exponential overflows before anything is learned
@@ -57,14 +58,16 @@ class Drawn(NamedTuple):
 
 
 def grids(size: int) -> list[int]:
-    """The resolutions for an image of this size, from fine to coarse: halved until odd or small.
+    """The resolutions for an image of this size, from fine to coarse: halved until small, or odd and not large.
 
-    >>> grids(64), grids(28)
-    ([32, 16, 8, 4], [14, 7])
+    The half of a grid that is odd all the same is rounded up.
+
+    >>> grids(64), grids(28), grids(60)
+    ([32, 16, 8, 4], [14, 7], [30, 15, 8, 4])
     """
     found = [size // STEM]
-    while found[-1] % 2 == 0 and found[-1] > 4:
-        found.append(found[-1] // 2)
+    while found[-1] > COARSEST or (found[-1] % 2 == 0 and found[-1] > 4):
+        found.append((found[-1] + 1) // 2)
     return found
 
 
@@ -77,19 +80,7 @@ def levels_for(image_shape: Sequence[int], width: float = 1.0, latents: Mapping[
 
     `latents` are the channels of z by grid, such as {"7x7": 8}; a grid that is not named has none.
     """
-    size, latents = image_shape[-1], latents or {}
-    if len(image_shape) != 3 or image_shape[1] != size or not 16 <= size <= 256 or size % 4:
-        raise UserError(
-            f"the hierarchy is for square images of 16 to 256 pixels, in multiples of 4, not for {list(image_shape)} "
-            "(channels, height, width)"
-        )
-    found = grids(size)
-    if found[-1] > COARSEST:
-        sizes = [other for other in range(16, 257, 4) if grids(other)[-1] <= COARSEST]
-        near = sorted(sizes, key=lambda other: abs(other - size))[:2]
-        raise UserError(
-            f"images of {size} pixels cannot be halved down to a grid of {COARSEST} or less; use {near[0]} or {near[1]}"
-        )
+    found, latents = grids(check_image_size(image_shape)), latents or {}
     for name in latents:
         if name not in map(grid_name, found):
             raise UserError(unknown_name("grid", name, map(grid_name, found)), argument="latents")
@@ -219,7 +210,7 @@ class Hierarchy(nn.Module):
         h = self.stem(F.pixel_unshuffle(x - 0.5, STEM))
         found = [self.levels[0].see(h, a - self.centre)]
         for down, net in zip(self.down, self.levels[1:], strict=True):
-            found.append(net.see(down(F.pixel_unshuffle(found[-1], 2)), a - self.centre))
+            found.append(net.see(down(folded(found[-1])), a - self.centre))
         return found
 
     def _down(
@@ -247,11 +238,18 @@ class Hierarchy(nn.Module):
                 h = h + net.use(z[part])
             h = net.draw(h, a - self.centre)
             if i:
-                h = F.pixel_shuffle(self.up[i - 1](h), 2)
+                grid = self.levels[i - 1].level.grid
+                h = F.pixel_shuffle(self.up[i - 1](h), 2)[..., :grid, :grid]
         h = F.silu(h)
         # the noise is fitted to what the mean leaves: its gradient must not make the mean worse
         mean, log_scale = (F.pixel_shuffle(part, STEM).float() for part in (self.paint(h), self.noise(h.detach())))
         return Drawn(mean, log_scale.clamp(*PIXEL_LOG_SCALE)), z, q
+
+
+def folded(h: Tensor) -> Tensor:
+    """2x2 places as one with four times the channels; an odd grid is continued by zeros."""
+    odd = h.shape[-1] % 2
+    return F.pixel_unshuffle(F.pad(h, (0, odd, 0, odd)) if odd else h, 2)
 
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.errors import UserError
+from cfgen.networks.sizes import SIZES
 
 __all__ = ["JUDGES", "PatchJudge", "ResidualJudge", "judge_network"]
 
-SMALLEST, LARGEST = 16, 256  # pixels along a side
 TOKENS = 8  # patches along a side, at most
 
 
@@ -30,10 +30,13 @@ class Residual(nn.Module):
             nn.BatchNorm2d(after), nn.ReLU(), nn.Conv2d(after, after, 3, padding=1, bias=False),
         )  # fmt: skip
         same = before == after and stride == 1
-        self.shortcut = nn.Identity() if same else nn.Conv2d(before, after, 1, stride, bias=False)
+        self.shortcut = nn.Identity() if same else nn.Conv2d(before, after, 1, bias=False)
+        self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.shortcut(x) + self.convolutions(x)
+        # the stride is taken here: torch 2.15 writes beyond its memory in the backward pass of a 1x1 convolution with a stride,
+        # few filters and channels last
+        return self.shortcut(x[:, :, :: self.stride, :: self.stride]) + self.convolutions(x)
 
 
 class ResidualJudge(nn.Module):
@@ -122,8 +125,9 @@ JUDGES: Mapping[str, Callable[[Sequence[int], int, float], nn.Module]] = {
 def judge_network(name: str, image_shape: Sequence[int], outputs: int, width: float = 1.0) -> nn.Module:
     """The network of that name for images of this (channels, height, width)."""
     _, height, across = image_shape
-    if height != across or not SMALLEST <= height <= LARGEST:
+    # not multiples of 4 alone: a model of one's own may make others
+    if height != across or not SIZES[0] <= height <= SIZES[-1]:
         raise UserError(
-            f"network {name} takes square images of {SMALLEST} to {LARGEST} pixels, not image_shape={list(image_shape)}"
+            f"network {name} takes square images of {SIZES[0]} to {SIZES[-1]} pixels, not image_shape={list(image_shape)}"
         )
     return JUDGES[name](image_shape, outputs, width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from cfgen.attributes import Binary, Continuous, Schema
 from cfgen.networks.hierarchy import GLOBAL, STEM, Residual
 from cfgen.networks.layers import initialise_he
 
-__all__ = ["AttributeClasses", "ImageCritic", "ImageReader", "StateReader", "disturbed"]
+__all__ = ["AttributeClasses", "ImageCritic", "ImageReader", "StateReader", "disturbed", "moved_against"]
 
 BINS = 10  # classes of a continuous attribute, equally frequent
 
@@ -69,10 +69,10 @@ class ImageReader(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.centre + self.spread * self.out(self.trunk(x))
 
-    def error(self, x: Tensor, a: Tensor, schema: Schema) -> Tensor:
-        """How far the reading of images is from their attributes, a mean over the attributes."""
+    def errors(self, x: Tensor, a: Tensor, schema: Schema) -> Tensor:
+        """How far the reading of each image is from each of its attributes, (N, attributes)."""
         read = self(x).to(a.dtype)
-        return losses.attributes(read / self.spread, a / self.spread, schema) / len(schema.names)
+        return losses.attribute_errors(read / self.spread, a / self.spread, schema)
 
 
 class ImageCritic(nn.Module):
@@ -188,3 +188,13 @@ def disturbed(x: Tensor, soften: bool, strength: float = 1.0) -> Tensor:
     if soften and torch.rand(()) < 0.3:
         x = F.avg_pool2d(F.pad(x, (1,) * 4, mode="replicate"), 3, stride=1)
     return x + strength * NOISE * torch.rand(len(x), 1, 1, 1, device=x.device) * torch.randn_like(x)
+
+
+def moved_against(error: Callable[[Tensor], Tensor], x: Tensor, distance: float) -> Tensor:
+    """Images moved to where a reader errs most, by up to `distance` (a root mean square over pixels): one step along the
+    gradient of its error, as in adversarial training (Goodfellow, 2015), of random length, so that it sees the images too."""
+    x = x.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(error(x), x)
+    size = slope.flatten(1).float().norm(dim=1).clamp(min=1e-12).view(-1, 1, 1, 1)
+    length = distance * x[0].numel() ** 0.5 * torch.rand(len(x), 1, 1, 1, device=x.device)
+    return (x + length * slope / size).detach()

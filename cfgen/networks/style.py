@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cfgen.errors import UserError
+from cfgen.networks.sizes import check_image_size, resolutions
 
 __all__ = ["StyleGenerator"]
 
@@ -97,9 +97,7 @@ class StyleGenerator(nn.Module):
         mapping_rate: float = 0.01,
     ) -> None:
         super().__init__()
-        channels, size, other = image_shape
-        if size != other:
-            raise UserError(f"the style generator makes square images, not {size}x{other}")
+        channels, size = image_shape[0], check_image_size(image_shape)
         self.sizes = resolutions(size)
         self.noise_size = sum(2 * size * size for size in self.sizes)
         counts = [max(8, round(width * min(512, 8192 // s))) for s in self.sizes]
@@ -127,7 +125,7 @@ class StyleGenerator(nn.Module):
         for index, (layer, plane) in enumerate(zip(self.layers, planes, strict=True)):
             size = self.sizes[index // 2]
             if x.shape[-1] != size:
-                x = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+                x = F.interpolate(x, (size, size), mode="bilinear", align_corners=False)
             x = layer(x, w, plane.reshape(-1, 1, size, size))
         return (self.to_image(x) + self.image_bias).sigmoid()
 
@@ -135,15 +133,3 @@ class StyleGenerator(nn.Module):
 def of_unit_length(x: Tensor) -> Tensor:
     """Rows scaled to components of mean square 1."""
     return x * torch.rsqrt(x.square().mean(dim=1, keepdim=True) + 1e-8)
-
-
-def resolutions(size: int) -> list[int]:
-    """4, 8, 16, ... up to the image's size: it is halved while it is even and at least 8."""
-    sizes = [size]
-    while sizes[0] % 2 == 0 and sizes[0] >= 8:
-        sizes.insert(0, sizes[0] // 2)
-    if sizes[0] > 16:
-        raise UserError(
-            f"the style generator doubles a small constant: {size} is not a small number times a power of 2"
-        )
-    return sizes

@@ -1,18 +1,19 @@
 """Appendix D's tables: the layers of CondALI for Morpho-MNIST (28x28x1) and CelebA (64x64x3).
 
 Every convolution is Keras' "valid" (no padding): with these kernels and strides the sizes then come out exactly,
-28-24-11-8-3-1 and 64-63-29-13-4-1, and back, so no row needs padding or cropping.
+28-24-11-8-3-1 and 64-63-29-13-4-1, and back, so no row needs padding or cropping.  Other sizes have CelebA's tables with as
+many halving rows as the size asks for (`resized`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from cfgen.errors import UserError
+from cfgen.networks.sizes import SMALL, check_image_size, filters_for
 
-__all__ = ["CELEBA", "MORPHO_MNIST", "Row", "Tables", "tables_for"]
+__all__ = ["CELEBA", "MORPHO_MNIST", "Row", "Tables", "resized", "tables_for"]
 
 
 class Row(NamedTuple):
@@ -118,15 +119,48 @@ CELEBA = Tables(
 
 
 def tables_for(image_shape: Sequence[int]) -> Tables:
-    """The tables that fit an image of this (channels, height, width); its channels may differ from the paper's.
+    """The tables for images of this (channels, height, width); their channels may differ from the paper's.
+
+    28x28 has Morpho-MNIST's and 64x64 CelebA's, to the letter.  Every other size has CelebA's, resized.
 
     >>> tables_for((3, 64, 64)) is CELEBA
     True
     """
-    by_size: dict[tuple[int, ...], Tables] = {tables.image_shape[1:]: tables for tables in (MORPHO_MNIST, CELEBA)}
-    if len(image_shape) != 3 or tuple(image_shape[1:]) not in by_size:
-        raise UserError(
-            f"Appendix D has networks for images of 28x28 (Morpho-MNIST) and 64x64 (CelebA), "
-            f"not for image_shape={list(image_shape)} (channels, height, width)"
-        )
-    return by_size[tuple(image_shape[1:])]
+    size = check_image_size(image_shape)
+    for tables in (MORPHO_MNIST, CELEBA):
+        if size == tables.image_shape[1]:
+            return tables
+    encoder = resized(CELEBA.encoder, size)
+    return replace(
+        CELEBA,
+        image_shape=(CELEBA.image_shape[0], size, size),
+        generator=(*mirrored(encoder[:-1], CELEBA.generator[0]), CELEBA.generator[-1]),
+        encoder=encoder,
+        d_x=resized(CELEBA.d_x, size),
+    )
+
+
+def resized(rows: Sequence[Row], size: int) -> tuple[Row, ...]:
+    """Rows for images of 64x64, as rows for images of another size.
+
+    The first row and the filters of the coarse end stay.  Rows with a stride of 2 follow until 7 pixels or less are left, which
+    the next kernel covers.  A halving row's kernel is 5, or 4 where 5 would not come out exactly.
+    """
+    first, halving = rows[0], [row for row in rows if row.S == 2]
+    whole, *last = rows[1 + len(halving) :]
+    left, kernels = size - first.K + 1, []
+    while left > SMALL:
+        kernels.append(5 if left % 2 else 4)
+        left = (left - kernels[-1]) // 2 + 1
+    finest, *filters = filters_for([first.F, *(row.F for row in halving)], 1 + len(kernels))
+    return (
+        first._replace(F=finest),
+        *(halving[0]._replace(F=count, K=kernel) for count, kernel in zip(filters, kernels, strict=True)),
+        whole._replace(K=left),
+        *last,
+    )
+
+
+def mirrored(rows: Sequence[Row], like: Row) -> tuple[Row, ...]:
+    """The way back up of rows that lead from an image down to a point, as CelebA's generator is of its encoder."""
+    return tuple(like._replace(F=row.F, K=row.K, S=row.S) for row in reversed(rows))

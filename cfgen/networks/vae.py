@@ -1,15 +1,19 @@
-"""The networks of DeepSCM's conditional VAE: the published ones for Morpho-MNIST, Appendix H's tables for CelebA."""
+"""The networks of DeepSCM's conditional VAE: the published ones for Morpho-MNIST, Appendix H's tables for CelebA.
+
+Images of another size have Appendix H's design with as many halvings as lead to 7 pixels or less.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from cfgen.errors import UserError
+from cfgen.networks.sizes import check_image_size, filters_for, resolutions
 
 __all__ = ["CelebADecoder", "CelebAEncoder", "DigitDecoder", "DigitEncoder", "VAENetworks", "vae_networks_for"]
 
@@ -80,15 +84,18 @@ class DigitDecoder(nn.Module):
 class CelebAEncoder(nn.Module):
     """q(z | x, a) of Table CEnc_DSCM: 64-32-16-8-4, then a joins, as in the published DeepSCM, and z's Gaussian."""
 
-    def __init__(self, channels: int, a_size: int, latent_dim: int = 256, width: float = 1.0) -> None:
+    def __init__(
+        self, channels: int, a_size: int, latent_dim: int = 256, width: float = 1.0, image_size: int = 64
+    ) -> None:
         super().__init__()
-        sizes = [max(1, round(width * size)) for size in (32, 64, 128, 256, 256)]
+        coarsest, *halved = resolutions(image_size)
+        filters = [max(1, round(width * count)) for count in filters_for(FILTERS, len(halved))]
         rows: list[nn.Module] = []
-        for c_in, c_out in pairwise([channels, *sizes[:4]]):
+        for c_in, c_out in pairwise([channels, *filters]):
             rows += [nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False), *after(c_out)]
-        rows += [nn.Conv2d(sizes[3], sizes[4], 1), nn.LeakyReLU(SLOPE), nn.Flatten()]
+        rows += [nn.Conv2d(filters[-1], filters[-1], 1), nn.LeakyReLU(SLOPE), nn.Flatten()]
         self.features = nn.Sequential(*rows)
-        self.head = GaussianHead(4 * 4 * sizes[4] + a_size, latent_dim)
+        self.head = GaussianHead(coarsest**2 * filters[-1] + a_size, latent_dim)
 
     def forward(self, x: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
         return self.head(torch.cat([self.features(x), a], dim=1))
@@ -100,19 +107,26 @@ class CelebADecoder(nn.Module):
     The table ticks batch norm on the last row too; it is left out for the reason that `Generator` gives.
     """
 
-    def __init__(self, channels: int, a_size: int, latent_dim: int = 256, width: float = 1.0) -> None:
+    def __init__(
+        self, channels: int, a_size: int, latent_dim: int = 256, width: float = 1.0, image_size: int = 64
+    ) -> None:
         super().__init__()
-        sizes = [max(1, round(width * size)) for size in (256, 256, 128, 64, 32)]
-        rows: list[nn.Module] = [nn.Linear(latent_dim + a_size, 4 * 4 * sizes[0]), nn.Unflatten(1, (sizes[0], 4, 4))]
-        for c_in, c_out in pairwise(sizes):
-            up = nn.ConvTranspose2d(c_in, c_out, 3, stride=2, padding=1, output_padding=1, bias=False)
+        coarsest, *doubled = resolutions(image_size)
+        found = [max(1, round(width * count)) for count in filters_for(FILTERS, len(doubled))]
+        filters = [found[-1], *reversed(found)]
+        rows: list[nn.Module] = [nn.Linear(latent_dim + a_size, coarsest**2 * filters[0])]
+        rows.append(nn.Unflatten(1, (filters[0], coarsest, coarsest)))
+        for c_in, c_out, size in zip(filters, filters[1:], doubled, strict=False):
+            # the stride doubles; one pixel less where the size is odd
+            up = nn.ConvTranspose2d(c_in, c_out, 3, stride=2, padding=1, output_padding=1 - size % 2, bias=False)
             rows += [up, *after(c_out)]
-        self.layers = nn.Sequential(*rows, nn.Conv2d(sizes[-1], channels, 3, padding=1), nn.Sigmoid())
+        self.layers = nn.Sequential(*rows, nn.Conv2d(filters[-1], channels, 3, padding=1), nn.Sigmoid())
 
     def forward(self, z: Tensor, a: Tensor) -> Tensor:
         return self.layers(torch.cat([z, a], dim=1))
 
 
+FILTERS = (32, 64, 128, 256)  # of CelebA's encoder, from fine to coarse
 SLOPE = 0.02  # of CelebA's LReLU: Appendix H names none, Appendix D has this one
 
 
@@ -124,23 +138,15 @@ def after(channels: int) -> list[nn.Module]:
 class VAENetworks(NamedTuple):
     """Encoder and decoder for one image size, the size of z they were published with, and the preprocessing flow."""
 
-    encoder: type[DigitEncoder] | type[CelebAEncoder]
-    decoder: type[DigitDecoder] | type[CelebADecoder]
+    encoder: Callable[..., nn.Module]
+    decoder: Callable[..., nn.Module]
     latent_dim: int
     preprocessing: str
 
 
-SIZES: dict[tuple[int, ...], VAENetworks] = {
-    (28, 28): VAENetworks(DigitEncoder, DigitDecoder, 16, "logit"),
-    (64, 64): VAENetworks(CelebAEncoder, CelebADecoder, 256, "unit"),
-}
-
-
 def vae_networks_for(image_shape: Sequence[int]) -> VAENetworks:
-    """The networks for an image of this (channels, height, width)."""
-    if len(image_shape) != 3 or tuple(image_shape[1:]) not in SIZES:
-        raise UserError(
-            f"DeepSCM has networks for images of 28x28 (Morpho-MNIST, as published) and 64x64 (CelebA, Appendix H), "
-            f"not for image_shape={list(image_shape)} (channels, height, width)"
-        )
-    return SIZES[tuple(image_shape[1:])]
+    """The networks for images of this (channels, height, width): Morpho-MNIST's for 28x28, CelebA's for all others."""
+    size = check_image_size(image_shape)
+    if size == 28:
+        return VAENetworks(DigitEncoder, DigitDecoder, 16, "logit")
+    return VAENetworks(partial(CelebAEncoder, image_size=size), partial(CelebADecoder, image_size=size), 256, "unit")

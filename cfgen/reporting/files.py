@@ -1,65 +1,26 @@
-"""The files of a report: each written whole or not at all, in a folder that is new."""
+"""The files of a report, and the new folder that they go to."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from cfgen.errors import UserError
-from cfgen.runs.folders import cannot_write, new_run_folder, write_atomically
+from cfgen.safety.writing import NewFolder, new_folder, new_numbered_folder
 
-__all__ = ["DPI", "new_folder", "png", "require_new", "table", "write_files"]
+__all__ = ["DPI", "new_results", "png", "table"]
 
 DPI = 130  # of the figures
 
 
-def require_new(folder: str | Path | None) -> None:
-    """Refuses a folder that exists already."""
-    if folder is not None and Path(folder).exists():
-        raise UserError(f"{folder} exists already; choose a new folder", argument="out")
-
-
-@contextlib.contextmanager
-def new_folder(root: Path, kind: str, out: str | Path | None) -> Iterator[Path]:
-    """`out`, or else the next free `root/kind/NNN`: made before the work, and gone again where nothing comes of it."""
-    require_new(out)
-    wanted = Path(out) if out else root / kind
-    made = [path for path in (wanted, *wanted.parents) if not path.exists()]
-    try:
-        if out:
-            wanted.mkdir(parents=True)
-            folder = wanted
-        else:
-            folder = new_run_folder(root, kind)
-    except OSError as error:
-        raise cannot_write(wanted, error) from error
-    try:
-        yield folder
-    except BaseException:
-        with contextlib.suppress(OSError):  # what holds something stays
-            for path in dict.fromkeys([folder, *made]):
-                path.rmdir()
-        raise
-
-
-def write_files(folder: str | Path, contents: Mapping[str, bytes | str]) -> list[Path]:
-    """Writes files by name, each whole or not at all, in the order given; returns their paths."""
-    folder = Path(folder)
-    paths = []
-    try:
-        for name, content in contents.items():
-            data = content.encode() if isinstance(content, str) else content
-            write_atomically(folder / name, lambda file, data=data: file.write(data))  # type: ignore[misc]
-            paths.append(folder / name)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
-    return paths
+def new_results(root: Path, kind: str, out: str | Path | None) -> AbstractContextManager[NewFolder]:
+    """`out`, or else the next free `root/kind/NNN`: refused before the work where it cannot be written, and whole or absent."""
+    return new_folder(out) if out else new_numbered_folder(root / kind)
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:
@@ -78,8 +39,8 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: Figure, dpi: int = DPI) -> bytes:
     """A figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI)
+    figure.savefig(buffer, format="png", dpi=dpi)
     return buffer.getvalue()

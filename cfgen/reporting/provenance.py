@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.safety.checksums import sha256_of
+from cfgen.safety.files import exists
 
 __all__ = ["data_fingerprint", "fingerprint", "git_commit", "versions"]
 
@@ -60,10 +61,10 @@ def fingerprint(what: str | Path | None, module: nn.Module) -> str:
     Of `package.module:function` it is of the weights, the function's name and the source file it is in, for a network may
     have no weights at all.  What that file imports is not looked at.
     """
-    if what is not None and Path(what).is_file():
+    if what is not None and exists(what) and Path(what).is_file():
         return sha256_of(Path(what))
     digest = hashlib.sha256()
-    if what is not None and not Path(what).exists() and ":" in str(what):
+    if what is not None and not exists(what) and ":" in str(what):
         module_name, _, function = str(what).partition(":")
         digest.update(function.encode())
         if source := inspect.getsourcefile(importlib.import_module(module_name)):

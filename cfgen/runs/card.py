@@ -11,11 +11,9 @@ import yaml
 
 from cfgen.checkpoints import CARD, class_path, earlier_runs
 from cfgen.errors import UserError
-from cfgen.runs.checksums import renew_checksums
-from cfgen.runs.folders import write_atomically
 from cfgen.runs.model import TrainedModel
 
-__all__ = ["CALIBRATION", "README", "errors_in_short", "model_card", "renew_card", "require_calibration"]
+__all__ = ["CALIBRATION", "README", "errors_in_short", "model_card", "renewed_card", "require_calibration"]
 
 README = "README.md"  # the card, in a model's folder
 CALIBRATION = "calibration.json"  # what `cfgen calibrate` leaves there
@@ -115,24 +113,23 @@ def score_table(scores: Mapping[str, Any]) -> str:
     )
 
 
-def renew_card(folder: Path, calibration: Mapping[str, Any]) -> None:
-    """Puts a calibration on the card of an exported model, in place of an earlier one; nothing else on it changes."""
+def renewed_card(folder: Path, calibration: Mapping[str, Any]) -> str | None:
+    """The card of an exported model with a calibration in place of an earlier one; None where there is none."""
     card = folder / README
     if not (folder / CARD).is_file() or not card.is_file():
-        return
+        return None
     text = re.sub(rf"^## {DRAWN}\n.*?(?=^## |\Z)", "", card.read_text(), flags=re.MULTILINE | re.DOTALL)
     before, limits, after = text.partition(f"## {LIMITS}\n")
     section = f"## {DRAWN}\n\n{drawn_table(calibration)}\n"
     parts = [f"{before.rstrip()}\n\n{section}", *([f"\n{limits}{after}"] if limits else [])]
-    write_atomically(card, lambda file: file.write("".join(parts).encode()))
-    renew_checksums(folder, [README])
+    return "".join(parts)
 
 
 def require_calibration(calibration: Mapping[str, Any], path: Path) -> None:
     """Refuses what `cfgen calibrate` did not write, before a card is made of it."""
     try:
         drawn_table(calibration)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UserError(f"{path} is not what cfgen calibrate wrote; delete it or make it again") from error
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from cfgen.runs.folders import write_atomically
 from cfgen.safety.checksums import CHECKSUMS, checksums_of, listed_checksums, sha256_of
+from cfgen.safety.writing import write_files, writing_into
 
-__all__ = ["renew_checksums", "write_checksums"]
+__all__ = ["renewed_checksums", "write_checksums"]
 
 
 def write_checksums(folder: Path) -> Path:
@@ -17,17 +18,32 @@ def write_checksums(folder: Path) -> Path:
     return _write(folder, checksums_of(folder, names))
 
 
-def renew_checksums(folder: Path, names: Iterable[str]) -> None:
-    """Puts the present checksums of these files into the list, where the folder has one; the others stay."""
-    listed = listed_checksums(folder)
-    if listed is not None:
-        listed |= {name: sha256_of(folder / name) for name in names}
-        _write(folder, "".join(f"{digest}  {name}\n" for name, digest in sorted(listed.items())))
+@contextlib.contextmanager
+def renewed_checksums(folder: Path, names: Collection[str]) -> Iterator[None]:
+    """Inside, these files are written; their checksums follow, where the folder lists any, and the others stay.
+
+    They are not listed meanwhile: if the process is killed, nothing looks damaged that is not.  Others who do the same wait.
+    """
+    with writing_into(folder):
+        listed = listed_checksums(folder)
+        if listed is None:
+            yield
+            return
+        others = {name: digest for name, digest in listed.items() if name not in names}
+        _write(folder, _lines(others))
+        try:
+            yield
+        finally:
+            there = {name: sha256_of(folder / name) for name in names if (folder / name).is_file()}
+            _write(folder, _lines(others | there))
+
+
+def _lines(listed: Mapping[str, str]) -> str:
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(listed.items()))
 
 
 def _write(folder: Path, text: str) -> Path:
-    write_atomically(folder / CHECKSUMS, lambda file: file.write(text.encode()))
-    return folder / CHECKSUMS
+    return write_files(folder, {CHECKSUMS: text})[0]
 
 
 def hidden(path: Path) -> bool:

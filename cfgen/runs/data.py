@@ -13,7 +13,7 @@ from cfgen.checkpoints import CARD, CONFIG, best_checkpoint, located
 from cfgen.errors import UserError
 from cfgen.runs.folders import FINISHED, how_to_go_on
 from cfgen.safety.classes import found_class, trusting
-from cfgen.safety.files import read_yaml
+from cfgen.safety.files import exists, read_yaml
 
 __all__ = [
     "LOCAL",
@@ -90,7 +90,7 @@ def run_data(what: str | Path, trusted: bool = False) -> Any:
 def require_finished(what: str | Path, argument: str | None = None) -> None:
     """Refuses the folder of a run that was not trained to its end; a checkpoint or an exported model is what it is."""
     path = Path(what)
-    if not path.is_dir() or (path / CARD).is_file():
+    if not exists(path) or not path.is_dir() or (path / CARD).is_file():
         return
     folder = run_folder(path)
     if not (folder / FINISHED).is_file():

@@ -12,7 +12,7 @@ from torch import Tensor
 from cfgen.attributes import Columns, Schema
 from cfgen.checkpoints import EXAMPLES
 from cfgen.errors import UserError
-from cfgen.runs.folders import write_atomically
+from cfgen.safety.writing import write_files
 
 __all__ = ["Examples", "read_examples", "write_examples"]
 
@@ -28,7 +28,7 @@ class Examples(NamedTuple):
 
 def write_examples(folder: Path, images: Tensor, columns: Columns) -> None:
     tensors = {_IMAGES: images.contiguous()} | {_COLUMN + name: c.float().contiguous() for name, c in columns.items()}
-    write_atomically(folder / EXAMPLES, lambda file: file.write(save(tensors)))
+    write_files(folder, {EXAMPLES: save(tensors)})
 
 
 def read_examples(folder: Path, schema: Schema) -> Examples | None:

@@ -15,10 +15,10 @@ from cfgen.runs.card import CALIBRATION, README, model_card, require_calibration
 from cfgen.runs.checksums import write_checksums
 from cfgen.runs.data import LOCAL, read_config, run_data, run_folder
 from cfgen.runs.examples import Examples, read_examples, write_examples
-from cfgen.runs.folders import write_atomically
 from cfgen.runs.model import TrainedModel
-from cfgen.safety.files import read_json
+from cfgen.safety.files import exists, read_json
 from cfgen.safety.names import require_folder_name
+from cfgen.safety.writing import new_folder
 
 __all__ = ["Exported", "export"]
 
@@ -53,33 +53,33 @@ def export(
         raise UserError(
             "only a model that was loaded from a run, a checkpoint or a folder can be exported", argument="model"
         )
+    if name is not None and not (name.isprintable() and name.strip()):
+        raise UserError(f"{name!r} is not a name that can be read on a card", argument="name")
     source = run_folder(model.source)
     config, scores = recipe(source / CONFIG), found_in(source / SCORES)
     calibration = None if outdated(source / CALIBRATION, model.source) else found_in(source / CALIBRATION)
     if calibration is not None:
         require_calibration(calibration, source / CALIBRATION)
     target = Path(folder) if folder is not None else Path(run_name(source, config))
-    if target.exists():
-        raise UserError(f"{target} exists already; choose a new folder", argument="folder")
-    shared, about = examples_to_share(model, config, examples)
-    model.save(target, half)
-    if config is not None:
-        write_text(target / CONFIG, yaml.safe_dump(config, sort_keys=False))
-    for file, contents in ((SCORES, scores), (CALIBRATION, calibration)):
-        if contents is not None:
-            write_text(target / file, json.dumps(contents, indent=1))
-    if shared is not None:
-        write_examples(target, *shared)
-    size = (target / WEIGHTS).stat().st_size
-    card = model_card(name or target.name, model, size, about, config, scores, limits, calibration)
-    write_text(target / README, card)
-    write_checksums(target)
+    with new_folder(target, "folder") as new:
+        shared, about = examples_to_share(model, config, examples)
+        if config is not None:
+            config["data"]["init_args"] = (config["data"].get("init_args") or {}) | told_by_folder(model)
+        model.save(new.place, half)
+        texts = {}
+        if config is not None:
+            texts[CONFIG] = yaml.safe_dump(config, sort_keys=False)
+        for file, contents in ((SCORES, scores), (CALIBRATION, calibration)):
+            if contents is not None:
+                texts[file] = json.dumps(contents, indent=1)
+        if shared is not None:
+            write_examples(new.place, *shared)
+        size = (new.place / WEIGHTS).stat().st_size
+        texts[README] = model_card(name or target.name, model, size, about, config, scores, limits, calibration)
+        new.write(texts)
+        write_checksums(new.place)
     total = sum(file.stat().st_size for file in target.iterdir())
     return Exported(target, total, len(shared.images) if shared else 0, scores is not None)
-
-
-def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def run_name(source: Path, config: dict[str, Any] | None) -> str:
@@ -93,7 +93,7 @@ def run_name(source: Path, config: dict[str, Any] | None) -> str:
 
 def recipe(path: Path) -> dict[str, Any] | None:
     """A run's config without the places of the machine it ran on; earlier runs by the names they can be trained by."""
-    if not path.exists():
+    if not exists(path):
         return None
     config = read_config(path, "data", "model")
     for key in LOCAL:
@@ -107,9 +107,20 @@ def recipe(path: Path) -> dict[str, Any] | None:
     return config
 
 
+def told_by_folder(model: TrainedModel) -> dict[str, Any]:
+    """What the folder of the data, and not the config, said of it: an export has no such folder beside it."""
+    data: Any = run_data(model.source, model.trusted) if model.source is not None else None
+    try:
+        told = data.arguments() if hasattr(data, "arguments") else {}
+    except UserError:  # the folder is not there any more
+        return {}
+    plain: dict[str, Any] = json.loads(json.dumps(told))  # lists and dicts, as YAML has them
+    return plain
+
+
 def found_in(path: Path) -> dict[str, Any] | None:
     """What `cfgen evaluate` or `cfgen calibrate` has left beside a run."""
-    if not path.exists():
+    if not exists(path):
         return None
     try:
         return read_json(path)

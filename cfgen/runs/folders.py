@@ -1,35 +1,50 @@
-"""Run folders: `runs/NAME/001`, one for each run, never shared and never overwritten."""
+"""Run folders: `runs/NAME/001`, one for each run, with one writer at a time, never overwritten."""
 
 from __future__ import annotations
 
+import json
 import os
-import secrets
-from collections.abc import Callable
+import shlex
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from cfgen.errors import UserError
+from cfgen.safety.checksums import require_whole_checkpoint
+from cfgen.safety.files import read_json
+from cfgen.safety.parts import remove_if_dead
+from cfgen.safety.writing import write_atomically
 
 __all__ = [
+    "CHECKPOINT",
     "FINISHED",
     "AtomicCheckpointIO",
-    "cannot_write",
     "find_last_run",
     "how_to_go_on",
+    "last_writer",
     "new_run_folder",
     "runs_of",
     "write_atomically",
+    "writing",
 ]
 
 FINISHED = "finished.json"  # in the folder of a run that was trained to its end
+CHECKPOINT = "last.ckpt"  # from which a run goes on
+LOCK, WRITER = ".writer.lock", "writer.json"  # held while a run is trained; who trains it, or did last
 
 
 def new_run_folder(root: Path, name: str) -> Path:
     """Creates the next free `root/name/NNN`; two commands that start at once get two folders."""
     (root / name).mkdir(parents=True, exist_ok=True)
+    for earlier in runs_of(root, name):
+        remove_leftovers(earlier)
     number = max((int(run.name) for run in runs_of(root, name)), default=0) + 1
     while True:
         folder = root / name / f"{number:03d}"
@@ -39,6 +54,12 @@ def new_run_folder(root: Path, name: str) -> Path:
             number += 1
         else:
             return folder
+
+
+def remove_leftovers(run: Path) -> None:
+    """Removes what killed writers left half written in a run's folder; what a living process writes stays."""
+    for left in run.glob(".*.part"):
+        remove_if_dead(left)
 
 
 def runs_of(root: Path, name: str) -> list[Path]:
@@ -58,28 +79,41 @@ def find_last_run(root: Path, name: str, holding: str) -> Path:
 
 def how_to_go_on(folder: Path) -> str:
     """The command that trains a run to its end."""
-    return f"`cfgen fit --config {folder}/config.yaml --runs_dir {folder.parent.parent} --ckpt_path last`"
+    return f"`{shlex.join(['cfgen', 'fit', '--ckpt_path', str(folder)])}`"
 
 
-def cannot_write(folder: Path, error: OSError) -> UserError:
-    """What is said where a folder of results may not be written."""
-    return UserError(f"cannot write {folder}: {error.strerror or error}; choose another folder", argument="out")
+@contextmanager
+def writing(folder: Path, launcher: Mapping[str, Any]) -> Iterator[None]:
+    """Holds a run's folder for training; refuses where another process trains in it.  Reading needs no lock.
 
-
-def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
-    """Calls `write` with an open binary file that becomes `path` only when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # not tempfile's, which only their owner may read
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    The system frees the lock of a process that dies.  What killed writers left half written is removed.  `launcher` is kept
+    beside who writes, for `last_writer`.
+    """
+    lock = FileLock(folder / LOCK)
     try:
-        with temporary.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        lock.acquire(timeout=1)  # workers of a process that was just killed hold it for a moment
+    except Timeout:
+        writer = last_writer(folder)
+        who = f"process {writer.get('pid', '?')} on {writer.get('host', '?')} since {writer.get('since', '?')}"
+        raise UserError(
+            f"{folder} is being trained by {who}: wait until that ends, or stop it", argument="ckpt_path"
+        ) from None
+    try:
+        remove_leftovers(folder)
+        writer = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        text = json.dumps({**writer, **launcher})
+        write_atomically(folder / WRITER, lambda file: file.write(text.encode()))
+        yield
+    finally:
+        lock.release()
+
+
+def last_writer(folder: Path) -> dict[str, Any]:
+    """Who trains in a run's folder, or did last; empty where that is not known."""
+    try:
+        return read_json(folder / WRITER)
+    except UserError:
+        return {}
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -93,4 +127,5 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         write_atomically(Path(path), lambda file: torch.save(checkpoint, file))
 
     def load_checkpoint(self, path: Any, map_location: Any = "cpu", weights_only: bool | None = True) -> dict[str, Any]:
+        require_whole_checkpoint(Path(path))
         return super().load_checkpoint(path, map_location, weights_only=True)

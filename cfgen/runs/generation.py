@@ -3,41 +3,67 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+import io
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from cfgen.attributes import Categorical, Columns, Continuous, Schema, unknown_name
-from cfgen.checkpoints import CONFIG
-from cfgen.contracts import measured_names
+from cfgen.attributes import Categorical, Continuous, Schema, unknown_name
 from cfgen.counterfactual import asked_of, sweep
-from cfgen.errors import UserError
+from cfgen.errors import UserError, require_different
 from cfgen.figures import image_grid
-from cfgen.runs.data import run_data
-from cfgen.runs.examples import read_examples
-from cfgen.runs.model import TrainedModel, save_image
-from cfgen.runs.pictures import frame_of, read_picture
+from cfgen.interventions import Shift, as_intervention
+from cfgen.interventions.settle import check_intervention, settle_all
+from cfgen.runs.model import TrainedModel, png_of
+from cfgen.runs.sources import Source, known_images, own_images
+from cfgen.safety.names import LONGEST
+from cfgen.safety.writing import new_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Generated", "generate"]
+__all__ = ["AbductedImages", "Generated", "generate", "name_of"]
+
+DPI = 130  # of the grid
 
 
-@dataclass(frozen=True)
-class Source:
-    """Images with their attributes in real units, what each is called, and which of a larger set they are."""
+class AbductedImages:
+    """Images whose states are known (Eq. 1, abduction), so that one counterfactual after another can be drawn of them."""
 
-    images: Tensor
-    columns: Columns
-    names: list[str]
-    rows: Tensor
-    description: str
+    def __init__(self, model: TrainedModel, source: Source, seed: int = 0) -> None:
+        self.model, self.source, self.seed = model, source, seed
+        (self.batch,) = sweep(
+            model.module, source.images, source.columns, seed=seed, only=source.rows, batch_size=len(source.rows)
+        )
+
+    @property
+    def images(self) -> Tensor:
+        return self.batch.x.cpu()
+
+    @property
+    def reconstructions(self) -> Tensor:
+        return self.batch.x_r.cpu()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The images' own attributes, in real units."""
+        own = {name: self.source.columns[name][self.source.rows] for name in self.model.schema.names}
+        return self.model.values(own)
+
+    def under(self, do: Mapping[str, Any], hold: Iterable[str] = ()) -> tuple[Tensor, dict[str, Any]]:
+        """The images under an intervention (Eq. 1), and the attributes that they then have."""
+        try:
+            wanted = values_on(self.model, self.source, do)
+            asked = asked_of(self.model.module, self.source.columns, wanted, self.seed, hold=hold)
+        except ValueError as error:
+            raise UserError(str(error), argument="do") from error
+        a_c = asked.a_c[self.source.rows.to(asked.a_c.device)]
+        return self.batch.decode(a_c).cpu(), self.model.values(self.model.schema.decode(a_c))
 
 
 @dataclass(frozen=True)
@@ -87,125 +113,102 @@ class Generated:
 
     def save(self, folder: str | Path) -> Path:
         """Writes `grid.png`, every image as a PNG file and `attributes.csv` into a folder that is new or empty."""
-        folder = Path(folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UserError(f"{folder} exists already; choose a new folder", argument="out")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.figure().savefig(folder / "grid.png", dpi=130)
+        with new_folder(folder) as new:
+            new.write({"grid.png": self.grid(), "attributes.csv": self._table()})
             for label, images in self.columns.items():
                 for row, image in enumerate(images):
-                    save_image(image, folder / self._file(row, label))
-            records = self.to_dict()
-            with (folder / "attributes.csv").open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(records[0]))
-                writer.writeheader()
-                for record in records:
-                    writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in record.items()})
-        except OSError as error:
-            raise UserError(f"cannot write {folder}: {error.strerror or error}", argument="out") from error
-        return folder
+                    new.write({self._file(row, label): png_of(image)})
+        return new.path
+
+    def grid(self) -> bytes:
+        """The figure as the bytes of a PNG file."""
+        buffer = io.BytesIO()
+        self.figure().savefig(buffer, format="png", dpi=DPI)
+        return buffer.getvalue()
+
+    def _table(self) -> str:
+        text, records = io.StringIO(newline=""), self.to_dict()
+        writer = csv.DictWriter(text, list(records[0]))
+        writer.writeheader()
+        for record in records:
+            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in record.items()})
+        return text.getvalue()
 
     def _file(self, row: int, label: str) -> str:
-        return f"{row:03d}-{self.names[row].removeprefix('#')}-{label}.png"
+        """A picture's own file: one that is too long for a name ends in a checksum of itself."""
+        name = f"{row:03d}-{self.names[row].removeprefix('#')}-{label}".replace("/", "_")
+        whole = name.encode()
+        if len(whole) > LONGEST:
+            name = f"{whole[: LONGEST - 9].decode(errors='ignore')}-{zlib.crc32(whole):08x}"
+        return f"{name}.png"
 
 
 def generate(
     model: TrainedModel,
-    do: Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]],
+    do: Sequence[Mapping[str, Any] | str] | Mapping[str, Mapping[str, Any]],
     *,
     index: Sequence[int] = range(5),
     images: Sequence[str | Path] | None = None,
     given: Mapping[str, Any] | None = None,
+    hold: Sequence[str] = (),
     seed: int = 0,
 ) -> Generated:
-    """Counterfactuals (Eq. 1) of images under each intervention of `do`, a list or by the name it is shown under.
+    """Counterfactuals (Eq. 1) of images under each intervention of `do`, a list or by the name it is shown under: such as
+    {"thickness": 5}, "thickness=5" or "thickness=+1sd".
 
-    The images are files of one's own (`images`, with what is true of them in `given`; what the model's data can measure is
-    measured), or else those numbered by `index` of the examples that come with the model, or of the test split of its data.
+    Attributes to `hold` keep their values although an intervention would change them.  The images are files of one's own
+    (`images`, with what is true of them in `given`; what the model's data can measure is measured), or else those numbered by
+    `index` of the examples that come with the model, or of the test split of its data.
     """
     several = list(do.values()) if isinstance(do, Mapping) else list(do)
-    if not several or isinstance(do, str) or not all(isinstance(one, Mapping) for one in several):
+    if not several or isinstance(do, str) or not all(isinstance(one, Mapping | str) for one in several):
         raise UserError('expected a list of interventions, such as [{"thickness": 5}, {"label": 7}]', argument="do")
-    interventions = dict(do) if isinstance(do, Mapping) else {name_of(one): one for one in do}
+    named = list(do) if isinstance(do, Mapping) else [name_of(one) for one in do]
+    settled = [as_intervention(one) for one in several]
+    require_different(settled, "do", names=named)
+    interventions = dict(zip(named, settled, strict=True))
     for one in interventions.values():
-        try:
-            model.schema.check_do(one)
-        except ValueError as error:
-            raise UserError(str(error), argument="do") from error
+        check_intervention(model.schema, one)
+    for name in hold:
+        if name not in model.schema.names:
+            raise UserError(unknown_name("attribute", name, model.schema.names), argument="hold")
+        if not any(name in model.scm.graph.descendants(one) - set(one) for one in interventions.values()):
+            raise UserError(f"no intervention would change {name}, so there is nothing to hold", argument="hold")
     if images is None and given:
         raise UserError(
             "only pictures of your own (images) need it; the attributes of the model's images are known", "given"
         )
     source = known_images(model, index) if images is None else own_images(model, images, given or {})
-    module, rows = model.module, source.rows
-    asked = {name: asked_of(module, source.columns, one, seed) for name, one in interventions.items()}
-    (batch,) = sweep(module, source.images, source.columns, asked, seed=seed, only=rows, batch_size=len(rows))
-    own = {name: column[rows] for name, column in source.columns.items()}
+    abducted = AbductedImages(model, source, seed)
+    drawn = {name: abducted.under(one, hold) for name, one in interventions.items()}
     return Generated(
         names=source.names,
-        images=batch.x.cpu(),
-        reconstructions=batch.x_r.cpu(),
-        attributes=model.values({name: own[name] for name in model.schema.names}),
-        counterfactuals={name: batch.x_c(name).cpu() for name in asked},
-        counterfactual_attributes={name: model.values(model.schema.decode(batch.a_c(name))) for name in asked},
+        images=abducted.images,
+        reconstructions=abducted.reconstructions,
+        attributes=abducted.attributes,
+        counterfactuals={name: images for name, (images, _) in drawn.items()},
+        counterfactual_attributes={name: attributes for name, (_, attributes) in drawn.items()},
         schema=model.schema,
         description=source.description,
     )
 
 
-def name_of(do: Mapping[str, Any]) -> str:
+def values_on(model: TrainedModel, source: Source, do: Mapping[str, Any]) -> dict[str, Any]:
+    """What an intervention asks of these images, in values; a shift moves the chosen ones, and the others are not drawn."""
+    shifted = any(isinstance(value, Shift) for value in do.values())
+    chosen = {name: column[source.rows] for name, column in source.columns.items()} if shifted else source.columns
+    found = settle_all(model.schema, do, chosen, model.training_deviation)
+    if not shifted:
+        return found
+    ((name, wanted),) = found.items()
+    return {name: source.columns[name].to(wanted).index_put((source.rows,), wanted)}
+
+
+def name_of(do: Mapping[str, Any] | str) -> str:
     """`thickness=3,label=7`, as it is typed."""
+    if isinstance(do, str):
+        return do
     return ",".join(f"{name}={value}" for name, value in do.items())
-
-
-def known_images(model: TrainedModel, index: Sequence[int]) -> Source:
-    """Chosen examples of an exported model that has some, else chosen images of the test split."""
-    examples = read_examples(model.folder, model.schema) if model.folder is not None else None
-    if examples is not None:
-        images, columns = examples
-        kind, prefix = "examples that come with the model", "example-"
-    elif model.source is not None:
-        data = run_data(model.source, model.trusted)
-        data.prepare_data()
-        data.setup("test")
-        images, columns = data.images("test"), data.columns("test")
-        kind, prefix = "test images", "#"
-    else:
-        raise UserError("this model has no examples and no data set: give images of your own", argument="images")
-    numbers = list(index)
-    if not numbers or min(numbers) < 0 or max(numbers) >= len(images):
-        raise UserError(f"there are {len(images)} {kind}, numbered 0 to {len(images) - 1}", argument="index")
-    description = f"{len(numbers)} of the {len(images):,} {kind}"
-    return Source(images, columns, [f"{prefix}{number}" for number in numbers], torch.tensor(numbers), description)
-
-
-def own_images(model: TrainedModel, files: Sequence[str | Path], given: Mapping[str, Any]) -> Source:
-    """Image files framed as the model's own images were, with the attributes that are given or can be measured."""
-    told = model.folder is not None and (model.folder / CONFIG).is_file()  # else nothing says what its data was
-    data: Any = run_data(model.source, model.trusted) if told and model.source is not None else None
-    shape = model.module.image_shape
-    try:
-        pixels = [read_picture(file, shape, frame_of(data, shape)) for file in files]
-    except UserError as error:
-        raise UserError(str(error), argument="images") from error
-    x = model.images(torch.stack(pixels))
-    attributes = dict(given)
-    for name in attributes:
-        if name not in model.schema.names:
-            raise UserError(unknown_name("attribute", name, model.schema.names), argument="given")
-    if names := [name for name in measured_names(data, model.schema) if name not in attributes]:
-        attributes |= data.measure(x, names)
-    missing = [name for name in model.schema.names if name not in attributes]
-    if missing:
-        stated = [f"{name}={value}" for name, value in given.items()]
-        example = ",".join([*stated, *(f"{name}=VALUE" for name in missing)])
-        raise UserError(f"{', '.join(missing)} of these images is not known; write {example}", argument="given")
-    try:
-        columns = model.columns(attributes, len(x))
-    except UserError as error:
-        raise UserError(str(error), argument="given") from error
-    return Source(x, columns, [Path(file).name for file in files], torch.arange(len(x)), f"{len(x)} images of your own")
 
 
 def describe(schema: Schema, attributes: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,15 +21,17 @@ from cfgen.attributes import Categorical, Columns
 from cfgen.checkpoints import CARD, WEIGHTS, class_path, halved, load_module
 from cfgen.counterfactual import as_unit_float, asked_of, sweep
 from cfgen.errors import UserError
-from cfgen.runs.data import run_folder
+from cfgen.interventions import as_intervention
+from cfgen.interventions.settle import check_intervention, deviation_in, settle_all
+from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.examples import read_examples
-from cfgen.runs.folders import write_atomically
+from cfgen.safety.writing import new_folder, write_files
 from lightning_modules import ImageMechanismModule
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Counterfactuals", "TrainedModel", "load_mechanism", "load_trained", "save_image", "write_module"]
+__all__ = ["Counterfactuals", "TrainedModel", "load_mechanism", "load_trained", "png_of", "write_module"]
 
 
 @dataclass(frozen=True)
@@ -54,27 +57,27 @@ class Counterfactuals:
 
     def save(self, folder: str | Path) -> Path:
         """Writes `counterfactual-NNN.png`, `reconstruction-NNN.png` and `attributes.csv` into a new folder."""
-        folder = Path(folder)
-        if folder.exists():
-            raise UserError(f"{folder} exists already; choose a new folder", argument="folder")
-        folder.mkdir(parents=True)
-        for kind, images in (("counterfactual", self.images), ("reconstruction", self.reconstructions)):
-            for number, image in enumerate(images):
-                save_image(image, folder / f"{kind}-{number:03d}.png")
         columns = self.to_dict()
-        with (folder / "attributes.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["image", *columns])
-            writer.writerows([number, *values] for number, values in enumerate(zip(*columns.values(), strict=True)))
-        return folder
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(["image", *columns])
+        writer.writerows([number, *values] for number, values in enumerate(zip(*columns.values(), strict=True)))
+        files: dict[str, bytes | str] = {"attributes.csv": text.getvalue()}
+        for kind, images in (("counterfactual", self.images), ("reconstruction", self.reconstructions)):
+            files |= {f"{kind}-{number:03d}.png": png_of(image) for number, image in enumerate(images)}
+        with new_folder(folder, "folder") as new:
+            new.write(files)
+        return new.path
 
 
-def save_image(image: Tensor, path: Path) -> None:
-    """An image (C, H, W) in [0, 1] as a PNG file."""
+def png_of(image: Tensor) -> bytes:
+    """An image (C, H, W) in [0, 1] as the bytes of a PNG file."""
     from PIL import Image
 
+    buffer = io.BytesIO()
     pixels = image.detach().clamp(0, 1).mul(255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
-    Image.fromarray(pixels.squeeze(-1) if pixels.shape[2] == 1 else pixels).save(path)
+    Image.fromarray(pixels.squeeze(-1) if pixels.shape[2] == 1 else pixels).save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 class TrainedModel:
@@ -103,19 +106,37 @@ class TrainedModel:
         return self.images(stored.images), self.values(stored.columns)
 
     def counterfactual(
-        self, x: Any, a: Mapping[str, Any], do: Mapping[str, Any], *, seed: int = 0, batch_size: int = 250
+        self, x: Any, a: Mapping[str, Any], do: Mapping[str, Any] | str, *, seed: int = 0, batch_size: int = 250
     ) -> Counterfactuals:
-        """What these very images would have been under `do` (Eq. 1); e.g. do={"thickness": 3.0, "label": 7}."""
+        """What these very images would have been under `do` (Eq. 1); e.g. do={"thickness": 3.0, "label": 7} or "thickness=+1"."""
+        if batch_size < 1:
+            raise UserError(f"expected a whole number of 1 or more, not {batch_size}", argument="batch_size")
         images = self.images(x)
         columns = self.columns(a, len(images))
         try:
-            asked = {"do": asked_of(self.module, columns, do, seed)}
+            given = as_intervention(do)
+            check_intervention(self.schema, given)
+            values = settle_all(self.schema, given, columns, self.training_deviation)
+            asked = {"do": asked_of(self.module, columns, values, seed)}
         except ValueError as error:
             raise UserError(str(error), argument="do") from error
         batches = sweep(self.module, images, columns, asked, seed=seed, batch_size=batch_size)
         pairs = [(batch.x_c("do").cpu(), batch.x_r.cpu()) for batch in batches]
         x_c, x_r = (torch.cat(parts) for parts in zip(*pairs, strict=True)) if pairs else (images, images)
         return Counterfactuals(x_c, self.values(self.schema.decode(asked["do"].a_c)), x_r)
+
+    def training_deviation(self, name: str) -> float:
+        """The standard deviation of an attribute in the images that the model was trained on."""
+        if self.source is None:
+            raise UserError(
+                f"the standard deviation of {name} in training is not known of a model that was not loaded from a run or a "
+                f"folder; give the shift in units, such as {name}=+1",
+                argument="do",
+            )
+        data = run_data(self.source, self.trusted)
+        data.prepare_data()
+        data.setup("test")
+        return deviation_in(data.columns("train"))(name)
 
     def images(self, x: Any) -> Tensor:
         """Images as a float tensor (N, C, H, W) in [0, 1] of the shape the model was trained with."""
@@ -130,6 +151,8 @@ class TrainedModel:
             raise UserError(
                 f"images of shape {wanted} are expected, not {tuple(torch.as_tensor(x).shape)}", argument="x"
             )
+        if images.is_complex():
+            raise UserError("images are uint8, or float in [0, 1]; these are complex numbers", argument="x")
         if images.numel() and not (images.min() >= 0 and images.max() <= 1):
             raise UserError("images are uint8, or float in [0, 1]; these have values outside", argument="x")
         return images.float()
@@ -177,8 +200,7 @@ def write_module(module: pl.LightningModule, folder: Path, half: bool) -> None:
     whole = module.state_dict()
     state = halved(whole) if half else {name: value.contiguous() for name, value in whole.items()}
     card = {"class_path": class_path(module), "hyper_parameters": dict(module.hparams)}
-    write_atomically(folder / WEIGHTS, lambda file: file.write(save(state)))
-    write_atomically(folder / CARD, lambda file: file.write(json.dumps(card, indent=1).encode()))
+    write_files(folder, {WEIGHTS: save(state), CARD: json.dumps(card, indent=1)})
 
 
 def load_mechanism(what: str | Path, device: str | torch.device = "cpu", trusted: bool = False) -> ImageMechanismModule:

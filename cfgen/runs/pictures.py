@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from cfgen.errors import UserError
-from cfgen.safety.pictures import FORMATS, decoded_picture
+from cfgen.safety.pictures import FORMATS, decoded_picture, in_colours
 
 __all__ = ["Frame", "frame_of", "read_picture"]
 
@@ -35,12 +35,11 @@ def read_picture(
 ) -> Tensor:
     """A picture as uint8, (C, H, W), upright, framed and in the images' colours; `formats` are those of PIL that are read."""
     channels, height, width = image_shape
-    picture = decoded_picture(file, formats)
+    picture = in_colours(decoded_picture(file, formats), channels, str(file))
     try:
-        upright = ImageOps.exif_transpose(picture)
-        if upright.mode.startswith("I;16"):  # 65,536 greys, which `convert` would cut off at 255
-            upright = Image.fromarray((np.array(upright) >> 8).astype(np.uint8))
-        framed = np.array(frame(upright.convert("L" if channels == 1 else "RGB")))
-    except Exception as error:  # whatever the notes that a camera leaves in a file may hold
-        raise UserError(f"{file} cannot be read as an image ({error})") from error
+        framed = np.array(frame(picture))
+    except UserError:
+        raise
+    except Exception as error:  # a data set of the user's own may frame pictures in any way
+        raise UserError(f"{file} cannot be framed ({error})") from error
     return torch.from_numpy(framed).reshape(height, width, channels).permute(2, 0, 1)

@@ -17,9 +17,9 @@ from cfgen.runs.card import CALIBRATION, require_calibration
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.examples import read_examples
 from cfgen.runs.export import SCORES
-from cfgen.runs.folders import write_atomically
 from cfgen.safety.checksums import CHECKSUMS, listed_checksums, require_unchanged
 from cfgen.safety.files import read_json
+from cfgen.safety.writing import write_files
 from lightning_modules import Classifier, ImageMechanismModule, Predictor
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ class Verified:
 
     def save(self, folder: str | Path) -> Path:
         """Writes `verified.json`."""
-        path = Path(folder) / "verified.json"
-        write_atomically(path, lambda file: file.write(json.dumps(self.to_dict(), indent=1).encode()))
-        return path
+        return write_files(folder, {"verified.json": json.dumps(self.to_dict(), indent=1)})[0]
 
 
 def verify(what: str | Path, *, trusted: bool = False) -> Verified:

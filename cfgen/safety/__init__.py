@@ -2,4 +2,5 @@
 
 `files` reads bytes, text, JSON, YAML and CSV, `pictures` and `archives` images and zips, `classes` finds the class that a
 model's file names, `checksums` tells whether files are as they were written, `names` what may be the name of a folder.
+What goes out is written whole or not at all (`writing`, `parts`), and how a command ends is settled in `endings`.
 """

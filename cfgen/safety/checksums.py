@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
 from cfgen.errors import UserError
+from cfgen.safety.archives import DAMAGE
 from cfgen.safety.files import read_text
 
-__all__ = ["CHECKSUMS", "checksums_of", "listed_checksums", "require_unchanged", "sha256_of"]
+__all__ = [
+    "CHECKSUMS",
+    "checksums_of",
+    "listed_checksums",
+    "require_unchanged",
+    "require_whole_checkpoint",
+    "sha256_of",
+]
 
 CHECKSUMS = "SHA256SUMS"
 MOST_BYTES = 1_000_000
@@ -59,3 +68,23 @@ def require_unchanged(folder: Path, names: Collection[str]) -> None:
                 f"{folder / name} is not as it was written: its checksum differs from that in {CHECKSUMS}. Get the folder "
                 f"again; if you changed the file yourself, delete {CHECKSUMS}"
             )
+
+
+def require_whole_checkpoint(path: Path) -> None:
+    """Refuses a checkpoint in which a bit has changed since it was written.
+
+    Torch's checkpoints are zips with a checksum for each tensor, which torch itself does not look at when it reads them.
+    """
+    try:
+        if not zipfile.is_zipfile(path):  # something else altogether, of which whoever reads it has more to say
+            return
+        with zipfile.ZipFile(path) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):  # may unpack to anything
+                raise UserError(f"{path} is not a checkpoint: it has compressed parts, which torch does not write")
+            damaged = archive.testzip()
+    except DAMAGE as error:
+        raise UserError(f"{path} is damaged ({error}): use another checkpoint, or train again") from error
+    if damaged is not None:
+        raise UserError(
+            f"{path} is damaged: the checksum of {damaged} in it is another. Use another checkpoint, or train again"
+        )

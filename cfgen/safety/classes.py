@@ -11,13 +11,22 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from cfgen.errors import UserError
 
-__all__ = ["KNOWN", "TRUSTED_HELP", "built", "found_class", "search_working_directory", "trusting"]
+__all__ = [
+    "KNOWN",
+    "TRUSTED_HELP",
+    "built",
+    "found_class",
+    "naming_functions",
+    "require_function",
+    "search_working_directory",
+    "trusting",
+]
 
 Kind = TypeVar("Kind")
 
@@ -30,6 +39,7 @@ TRUSTED_HELP = (
 MOVED = {"lightning_modules.attribute_reader.AttributeReader": "lightning_modules.predictor.Predictor"}
 
 _trusted: ContextVar[bool] = ContextVar("trusted", default=False)
+_named: ContextVar[frozenset[str]] = ContextVar("named", default=frozenset())
 
 
 @contextlib.contextmanager
@@ -40,6 +50,25 @@ def trusting(trusted: bool = True) -> Iterator[None]:
         yield
     finally:
         _trusted.reset(token)
+
+
+@contextlib.contextmanager
+def naming_functions(values: Iterable[Any]) -> Iterator[None]:
+    """Inside, the functions (MODULE:FUNCTION) among these values of the user's own config may be called."""
+    token = _named.set(_named.get() | {value for value in values if isinstance(value, str)})
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def require_function(function: str) -> None:
+    """Refuses to call what only a file names: importing a module and calling its function run code."""
+    if not (_trusted.get() or function in _named.get()):
+        raise UserError(
+            f"the network is made by {function}, which was not called, for that runs its code. If you trust whoever wrote the "
+            "file that names it, add --trusted (in Python: trusted=True)"
+        )
 
 
 def found_class(path: Any, kind: type[Kind], source: str) -> type[Kind]:

@@ -13,11 +13,33 @@ import yaml
 
 from cfgen.errors import UserError
 
-__all__ = ["MOST_BYTES", "read_bytes", "read_csv", "read_json", "read_text", "read_yaml"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_OF_YAML",
+    "exists",
+    "parsed_yaml",
+    "read_bytes",
+    "read_csv",
+    "read_json",
+    "read_text",
+    "read_yaml",
+]
 
 MOST_BYTES = 50_000_000  # of a text file; what cfgen writes has less than one million
 MOST_OF_YAML = 2_000_000  # its parser takes seconds for a megabyte
 MOST_VALUES = 200_000  # in a YAML file, each counted wherever an alias puts it
+
+
+def exists(path: str | Path) -> bool:
+    """Whether something is there that can be looked at; a name that is too long, or a folder that is closed to us, has nothing.
+
+    >>> exists("x" * 5000), exists("a\\0b"), exists(".")
+    (False, False, True)
+    """
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
@@ -41,8 +63,12 @@ def _without_waiting(path: str, flags: int) -> int:
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """A text in UTF-8; the mark that spreadsheets put first is no part of it."""
+    return _decoded(read_bytes(path, most), path)
+
+
+def _decoded(data: bytes, path: Path) -> str:
     try:
-        return read_bytes(path, most).decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not a text in UTF-8 (at byte {error.start:,})") from error
 
@@ -61,7 +87,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The names and values of a YAML file; plain values alone, whatever its tags say."""
-    text = read_text(path, MOST_OF_YAML)
+    return parsed_yaml(read_bytes(path, MOST_OF_YAML), path)
+
+
+def parsed_yaml(data: bytes, path: Path) -> dict[str, Any]:
+    """`read_yaml` of what a file holds, such as one in a zip."""
+    text = _decoded(data, path)
     try:
         found = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:  # ValueError: a date that is none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cfgen.errors import UserError
 
-__all__ = ["require_folder_name"]
+__all__ = ["LONGEST", "require_folder_name"]
 
 LONGEST = 200  # bytes; file systems take 255, and a run's files have names too
 

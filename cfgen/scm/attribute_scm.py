@@ -110,10 +110,10 @@ class AttributeSCM(nn.Module):
         }
         return Abduction(factual, noise)
 
-    def predict(self, abduction: Abduction, do: Mapping[str, Any]) -> dict[str, Tensor]:
+    def predict(self, abduction: Abduction, do: Mapping[str, Any], hold: Iterable[str] = ()) -> dict[str, Tensor]:
         """Steps 2 and 3, action and prediction: sets `do`, cuts its incoming edges, lets the descendants follow in order.
 
-        A row whose parents did not change keeps its factual value to the bit.
+        A row whose parents did not change keeps its factual value to the bit, and so does what is to `hold` its value.
         """
         factual, noise = abduction
         values = dict(factual)
@@ -122,7 +122,7 @@ class AttributeSCM(nn.Module):
         for name, value in self.schema.check_do(do, rows).items():
             values[name] = value.expand(rows).clone()
             changed[name] = values[name] != factual[name]
-        moving = self.graph.descendants(do) - set(do)
+        moving = self.graph.descendants(do, hold) - set(do)
         for name in self.graph.order:
             if name not in moving:
                 continue
@@ -135,12 +135,21 @@ class AttributeSCM(nn.Module):
         return values
 
     def counterfactual(
-        self, columns: Columns, do: Mapping[str, Any], generator: torch.Generator | None = None
+        self,
+        columns: Columns,
+        do: Mapping[str, Any],
+        generator: torch.Generator | None = None,
+        hold: Iterable[str] = (),
     ) -> dict[str, Tensor]:
-        """Algorithm 1 on attributes: a_c, had `do` been the case for these very rows.  The default seed is 0."""
-        for name in do:
+        """Algorithm 1 on attributes: a_c, had `do` been the case for these very rows.  The default seed is 0.
+
+        Attributes to `hold` keep their values although `do` would change them: the direct effect, not the total one.
+        """
+        hold = list(hold)
+        for name in (*do, *hold):
             self.schema[name]
-        return self.predict(self.abduct(columns, generator, only=self.graph.descendants(do) - set(do)), do)
+        following = self.graph.descendants(do, hold) - set(do)
+        return self.predict(self.abduct(columns, generator, only=following), do, hold)
 
     def sample(
         self, rows: int, do: Mapping[str, Any] | None = None, generator: torch.Generator | None = None
@@ -167,11 +176,15 @@ class AttributeSCM(nn.Module):
         }
 
     def counterfactual_vector(
-        self, a: Tensor, do: Mapping[str, Any], generator: torch.Generator | None = None
+        self,
+        a: Tensor,
+        do: Mapping[str, Any],
+        generator: torch.Generator | None = None,
+        hold: Iterable[str] = (),
     ) -> Tensor:
         """`counterfactual` on model vectors: (N, size) -> (N, size); `do` stays in real units."""
         factual = self.schema.decode(a)
-        values = self.counterfactual(factual, do, generator)
+        values = self.counterfactual(factual, do, generator, hold)
         # what did not move keeps its very bits: decoding and encoding again would round
         parts = []
         for name in self.schema.names:

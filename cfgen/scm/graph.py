@@ -50,13 +50,18 @@ class CausalGraph:
             raise ValueError(f"the graph has a cycle: {' -> '.join([*cycle, cycle[0]])}")
         return list(nx.lexicographical_topological_sort(self._graph, key=self.names.index))
 
-    def descendants(self, names: Iterable[str]) -> set[str]:
+    def descendants(self, names: Iterable[str], held: Iterable[str] = ()) -> set[str]:
         """Everything caused by `names`, directly or not; a name is not its own descendant.
 
-        >>> sorted(CausalGraph("abc", [("a", "b"), ("b", "c")]).descendants(["a"]))
-        ['b', 'c']
+        What is `held` does not change, and so hands nothing on.
+
+        >>> graph = CausalGraph("abc", [("a", "b"), ("b", "c")])
+        >>> sorted(graph.descendants(["a"])), sorted(graph.descendants(["a"], held=["b"]))
+        (['b', 'c'], [])
         """
-        return set().union(*(nx.descendants(self._graph, name) for name in names))
+        names = list(names)
+        free = nx.restricted_view(self._graph, set(held) - set(names), [])
+        return set().union(*(nx.descendants(free, name) for name in names))
 
     def draw(self, title: str = "") -> Figure:
         """The graph as a figure: causes above effects, the image x below them all."""
@@ -101,11 +106,12 @@ class CausalGraph:
                 va="center",
                 fontsize=9,
                 zorder=2,
+                parse_math=False,  # a name may hold a dollar sign
                 bbox={"boxstyle": "round,pad=0.4", "facecolor": face, "edgecolor": "0.2"},
             )
         axes.set_xlim(-widest / 2 - 0.1, widest / 2 + 0.1)
         axes.set_ylim(-len(rows) + 0.4, 0.6)
         axes.axis("off")
         if title:
-            axes.set_title(title, fontsize=10)
+            axes.set_title(title, fontsize=10, parse_math=False)
         return figure

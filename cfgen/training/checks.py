@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import pytorch_lightning as pl
 
 from callbacks import FID
 from cfgen.errors import UserError
 from cfgen.networks.features import network_name
 
-__all__ = ["check_names", "refusal_in"]
+__all__ = ["check_names", "check_trainer", "refusal_in"]
+
+# what a run settles itself, or never comes to: each with what to do instead
+NOT_OF_A_RUN = {
+    "logger": "scalars go to metrics.csv in the run's folder and to Weights & Biases (WANDB_MODE=disabled leaves that out)",
+    "default_root_dir": "a run has a folder of its own; runs_dir and name say where",
+    "barebones": "a run writes its checkpoints and scalars; fast_dev_run is for a trial that writes nothing",
+    "limit_test_batches": "training ends without testing; `cfgen evaluate` tests, and its count limits the images",
+    "limit_predict_batches": "training ends without predicting; `cfgen generate` makes images",
+    "model_registry": "checkpoints stay in the run's folder; `cfgen export` writes a model to share",
+}
+
+
+def check_trainer(settings: Mapping[str, Any]) -> None:
+    """Refuses settings of the Trainer that would have no effect on a run."""
+    defaults = inspect.signature(pl.Trainer).parameters
+    for name, reason in NOT_OF_A_RUN.items():
+        if settings.get(name) not in (None, defaults[name].default):
+            raise UserError(f"it has no effect here: {reason}. Leave it out", argument=f"trainer.{name}")
 
 
 def check_names(callbacks: Sequence[Any], data: Any) -> None:

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import yaml
+from lightning_fabric.plugins.collectives.torch_collective import default_pg_timeout
 from pytorch_lightning.callbacks import ModelCheckpoint, ModelSummary
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+from pytorch_lightning.plugins.io import CheckpointIO
 from pytorch_lightning.strategies import DDPStrategy
+from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from callbacks import BestCheckpoint, EpochSeed, ParameterSummary
+from callbacks import Autosave, BestCheckpoint, EpochSeed, ParameterSummary
 from cfgen.errors import UserError
+from cfgen.processes import watched_launcher
+from cfgen.runs.data import LOCAL
 from cfgen.runs.folders import AtomicCheckpointIO
+from cfgen.safety.classes import naming_functions
 from cfgen.safety.names import require_folder_name
-from cfgen.training.checks import check_names, refusal_in
+from cfgen.training.batches import use_batch_loop
+from cfgen.training.checks import check_names, check_trainer, refusal_in
 from cfgen.training.configs import packaged_configs, with_packaged_data
-from cfgen.training.options import TOP_LEVEL
+from cfgen.training.options import LINKED, TOP_LEVEL
 from cfgen.training.parser import OneLineParser, PackagedConfigFile
+from cfgen.training.signals import LightningSignals
 
 __all__ = ["FitCLI"]
+
+
+def target_of(data: Any) -> dict[str, Any] | None:
+    """What the data says its target is, as plain values; None of data that does not say."""
+    kind = getattr(data, "target_kind", None)
+    return None if kind is None else {"name": kind.name, "kind": kind.kind, "values": list(kind.values)}
 
 
 class FitCLI(LightningCLI):
@@ -58,10 +74,19 @@ class FitCLI(LightningCLI):
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument("--name", type=str, default=None, help="Name of the run; by default the first config's.")
         parser.add_argument("--runs_dir", type=str, default="runs", help="Folder under which runs/NAME/001 is made.")
-        parser.add_argument("--ckpt_path", type=str, default=None, help="A checkpoint to go on from, or 'last'.")
+        parser.add_argument("--ckpt_path", type=str, default=None, help="A run folder, a checkpoint, or 'last'.")
+        parser.add_argument(
+            "--check_memory", type=bool, default=True,
+            help="Refuse to train what will not fit into memory; false trains all the same.",
+        )  # fmt: skip
+        parser.add_argument(
+            "--timeout_minutes", type=float, default=30.0,
+            help="On several devices: how long processes wait for one that does not answer.",
+        )  # fmt: skip
         # what the data is decides what the model is conditioned on; known before any data is read
         parser.link_arguments("data.scm_spec", "model.init_args.scm", apply_on="instantiate")
         parser.link_arguments("data.image_shape", "model.init_args.image_shape", apply_on="instantiate")
+        parser.link_arguments("data", "model.init_args.target", compute_fn=target_of, apply_on="instantiate")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         assert isinstance(parser, OneLineParser)
@@ -70,8 +95,19 @@ class FitCLI(LightningCLI):
         if self.config.name is None:
             self.config.name = Path(str(self.config.config[0])).stem if self.config.config else "run"
         require_folder_name(self.config.name, argument="name")
+        check_trainer(self.config.trainer)
+        for name in sorted({*LINKED, "target"}):  # the links above
+            if self.config.model.init_args.get(name) is not None:
+                raise UserError("it comes from the data, whatever is given; leave it out", argument=f"model.{name}")
+        data = self.config.data.get("init_args") or {}
+        for key in LOCAL:  # a run finds its data again, whatever folder a later command is in
+            if data.get(key) and (place := Path(data[key]).expanduser()).exists():
+                data[key] = os.path.abspath(place)
         if not isinstance(seed := self.config.seed_everything, bool) and not 0 <= seed < 2**32:
             raise UserError(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed}", argument="seed_everything")
+
+        if not 0 < (minutes := self.config.timeout_minutes) < 1e6:
+            raise UserError(f"expected minutes above 0 and below a million, not {minutes:g}", "timeout_minutes")
 
     def _set_seed(self) -> None:
         """Nothing is seeded while a config is read, except that a seed to be chosen is chosen: all stages share it."""
@@ -88,7 +124,8 @@ class FitCLI(LightningCLI):
     def build(self) -> None:
         """Makes the data, the model and the trainer; refuses what their constructors and the callbacks' checks refuse."""
         try:
-            super().instantiate_classes()
+            with naming_functions(self.config.model.init_args.values()):
+                super().instantiate_classes()
         except (UserError, ValueError, MisconfigurationException) as error:
             # constructors refuse bad values; what they say is meant for the user, what the parser makes of it is not
             refusal = refusal_in(error)
@@ -118,15 +155,27 @@ class FitCLI(LightningCLI):
         kept = given["enable_checkpointing"] is False or any(isinstance(one, ModelCheckpoint) for one in callbacks)
         if not kept:
             callbacks.append(BestCheckpoint())  # Lightning's own would have names that no command looks for
+        if given["enable_checkpointing"] is not False and not any(isinstance(one, Autosave) for one in callbacks):
+            callbacks.append(Autosave())
         if given["enable_model_summary"] is not False and not any(isinstance(one, ModelSummary) for one in callbacks):
             callbacks.append(ParameterSummary())
+        plugins = given["plugins"] or []
+        plugins = list(plugins) if isinstance(plugins, list) else [plugins]
+        if not any(isinstance(one, CheckpointIO) for one in plugins):
+            plugins.append(AtomicCheckpointIO())
         try:
-            trainer = super().instantiate_trainer(logger=False, plugins=[AtomicCheckpointIO()], **kwargs)
+            trainer = super().instantiate_trainer(logger=False, plugins=plugins, **kwargs)
         except TypeError as error:  # how the Trainer refuses, e.g., devices
             raise UserError(f"trainer: {error}") from error
         if isinstance(trainer.strategy, DDPStrategy):
             # each optimiser's step leaves the other networks' parameters without a gradient
             trainer.strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
+            if trainer.strategy._timeout == default_pg_timeout:  # else the config's own strategy has said it
+                trainer.strategy._timeout = timedelta(minutes=self.config.timeout_minutes)
+            if isinstance(trainer.strategy.launcher, _SubprocessScriptLauncher):
+                trainer.strategy._launcher = watched_launcher(trainer.strategy.launcher)
+        use_batch_loop(trainer)
+        trainer._signal_connector = LightningSignals(trainer)
         callbacks = trainer.callbacks  # type: ignore[attr-defined]  # set in Trainer.__init__
         if not isinstance(self.config.seed_everything, bool):
             callbacks.insert(0, EpochSeed(self.config.seed_everything))
@@ -141,4 +190,8 @@ class FitCLI(LightningCLI):
     def dump(self) -> dict[str, Any]:
         """The resolved config, complete but for what belongs to one command rather than to the run."""
         dump = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
+        if dump[
+            "check_memory"
+        ]:  # no more than the default: configs of earlier versions, which have no such key, are the same
+            del dump["check_memory"]
         return {key: value for key, value in dump.items() if key not in ("config", "ckpt_path", "runs_dir")}

@@ -25,6 +25,8 @@ def explain(message: str, words: Sequence[str], top_level: Iterable[str]) -> Use
     if match := re.search(r"Option '([^']+)' is not accepted|unrecognized arguments: (\S+)", message):
         name = (match[1] or match[2]).lstrip("-").split("=")[0]
         return UserError(unknown_option(name, words, top_level), argument=option_named(name, words))
+    if match := re.search(r'Parser key "(model|data)":.*?arguments are required: (\w+)', message, re.DOTALL):
+        return UserError("expected a value: no config gives one, and it has no default", f"{match[1]}.{match[2]}")
     if match := re.search(r"arguments are required: (.+)", message):
         return UserError(f"no {match[1].replace(', ', ' and no ')} is named: give a config that names one", "config")
     if match := re.search(r"class_path '([^']+)'|Expected a dot import path string: (\S+)", message):

@@ -17,10 +17,11 @@ import yaml
 from cfgen.errors import UserError, unknown_name
 from cfgen.training.configs import SUFFIXES, find_config, packaged_configs, packaged_data
 
-__all__ = ["LINKED", "check_options", "constructor_options"]
+__all__ = ["LINKED", "check_options", "constructor_options", "with_run_config"]
 
 TOP_LEVEL = (
-    "ckpt_path", "config", "data", "help", "model", "name", "print_config", "runs_dir", "seed_everything", "trainer",
+    "check_memory", "ckpt_path", "config", "data", "help", "model", "name", "print_config", "runs_dir", "seed_everything",
+    "timeout_minutes", "trainer",
 )  # fmt: skip
 PACKAGES = ("lightning_modules", "datamodules")
 LINKED = {"scm", "image_shape"}  # come from the data, not from the user
@@ -34,9 +35,11 @@ def check_options(words: Sequence[str]) -> None:
         raise UserError(
             f"no config is named; give a file, or one that comes with cfgen: {', '.join(packaged_configs())}", "config"
         )
+    words = with_run_config(words)
     if not words[0].startswith("-"):
         raise UserError(f"{words[0]!r} belongs to no option; a config is named by the option `config`", "config")
     given = list(assignments(words))
+    _check_given_once(words, given)
     for option, value in given:
         section = option.partition(".")[0]
         if section not in TOP_LEVEL:
@@ -48,6 +51,43 @@ def check_options(words: Sequence[str]) -> None:
         section, _, key = option.partition(".")
         if key and section in classes:
             _check_value(option, key, value, classes[section])
+
+
+def with_run_config(words: Sequence[str]) -> list[str]:
+    """A command's words, where `--ckpt_path` is the folder of a run with that run's config first.
+
+    What the run is comes from there; a value beside it is a change.
+    """
+    given = dict(assignments(words))
+    folder = Path(given.get("ckpt_path") or "nothing")
+    if not folder.is_dir():
+        return list(words)
+    for option in ("config", "name", "runs_dir"):
+        if option in given:
+            raise UserError(
+                f"a run that goes on has its own: leave it out, {folder} says it; single values can be set, such as "
+                "--trainer.max_epochs 20",
+                argument=option,
+            )
+    if not (folder / "config.yaml").is_file():
+        runs = sorted(str(path.parent) for path in folder.glob("*/config.yaml"))
+        told = f"; give one of {', '.join(runs)}" if runs else ": give the folder of a run, such as runs/quickstart/001"
+        raise UserError(f"{folder} holds no config.yaml{told}", argument="ckpt_path")
+    return ["--config", str(folder / "config.yaml"), *words]
+
+
+def _check_given_once(words: Sequence[str], given: Sequence[tuple[str, str | None]]) -> None:
+    """Refuses an option without a value, and one that is given again, of which the parser would use the last."""
+    appended = {word.split("=")[0].strip("-+") for word in words if word.startswith("--") and "+" in word.split("=")[0]}
+    seen: set[str] = set()
+    for option, value in given:
+        if value is not None and not value.strip():
+            raise UserError("expected a value, and nothing is given; null stands for none", argument=option)
+        name = option.replace(".init_args", "").removesuffix(".class_path")  # which can be left out
+        listed = name == "config" or any(name == one or name.startswith(f"{one}.") for one in appended)
+        if name in seen and not listed:
+            raise UserError("it is given twice, and only one can be used; give it once", argument=option)
+        seen.add(name)
 
 
 def _check_sections(path: Path) -> None:

@@ -18,6 +18,7 @@ WARNINGS = (
     ".*does not have many workers.*",  # batches come from memory: workers would only copy them
     ".*in eval mode at the start of training.*",  # an earlier run's model that stays as it is
     ".*could not find the monitored key.*",  # before the first validation; last.ckpt is written all the same
+    ".*checkpoint that ended before the epoch ended.*",  # the loader is wound forward
     ".*Starting from v1.9.0, `tensorboardX`.*",  # scalars go to a CSV file
 )
 

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 from pytorch_lightning.utilities import rank_zero_only
 
-from cfgen.errors import UserError
+from cfgen.errors import Terminated, UserError
 from cfgen.processes import end_process_group
 from cfgen.safety.classes import trusting
 from cfgen.training.fitting import Tell, run_steps
 from cfgen.training.options import check_options
 from cfgen.training.quiet import quiet
+from cfgen.training.signals import hearing
 from cfgen.training.stages import plan
+from cfgen.training.tracking import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["TrainedRun", "train", "train_from_words"]
 
 METRICS = "metrics.csv"
-COLUMNS = ["epoch", "step", "name", "value"]
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ class TrainedRun:
 
 
 def train(
-    config: str | PathLike[str] | Sequence[str | PathLike[str]],
+    config: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     *,
     name: str | None = None,
-    runs_dir: str | PathLike[str] = "runs",
+    runs_dir: str | PathLike[str] | None = None,
     ckpt_path: str | PathLike[str] | None = None,
     tell: Tell | None = None,
     trusted: bool = False,
@@ -88,10 +89,12 @@ def train(
         run.metrics["val/mse_x"]
 
     Args:
-        config: the name of a config that comes with cfgen, the path of one, or several, of which later ones win.
+        config: the name of a config that comes with cfgen, the path of one, or several, of which later ones win; none where
+            `ckpt_path` is a run's folder.
         name: of the run; by default the first config's.
-        runs_dir: the folder in which `NAME/001` is made.
-        ckpt_path: a checkpoint to start a new run from, or `last` to go on with the newest run of this name in its folder.
+        runs_dir: the folder in which `NAME/001` is made; by default `runs`.
+        ckpt_path: the folder of a run that goes on there, with its own config; a checkpoint to start a new run from; or `last`
+            to go on with the newest run of this name in its folder.
         tell: called with each line that says what is going on, e.g. `print`; on the first process only.
         trusted: classes of your own that earlier runs name are imported, which runs code; the config's are in any case.
         overrides: values of the config, as `model={"width": 0.5}`, `data=...`, `trainer=...`, `seed_everything=1`, or by their
@@ -113,9 +116,14 @@ def train_from_words(words: Sequence[str], tell: Tell | None = None, trusted: bo
         if tell is not None and rank_zero_only.rank == 0:  # type: ignore[attr-defined]  # set by Lightning at import
             tell(text)
 
-    with quiet(), _own_process_group(), trusting(trusted):
-        folder, config, epochs, steps = run_steps(plan(words), on_first)
-    return TrainedRun(folder, config, epochs, steps, {} if folder is None else last_values(folder / METRICS))
+    with hearing() as signals, quiet(), _own_process_group(), trusting(trusted):
+        try:
+            steps = plan(words)
+        except Terminated:
+            on_first("interrupted. Nothing was trained yet: the same command starts it anew")
+            raise
+        folder, config, epochs, batches = run_steps(steps, on_first, signals)
+    return TrainedRun(folder, config, epochs, batches, {} if folder is None else last_values(folder / METRICS))
 
 
 def last_values(path: Path) -> dict[str, float]:

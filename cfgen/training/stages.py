@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from cfgen.checkpoints import CARD, CONFIG, earlier_runs, located, packaged_models
+from cfgen.checkpoints import CARD, earlier_runs, located, packaged_models
 from cfgen.errors import UserError, unknown_name
-from cfgen.runs.data import OWN_DATA, read_config
-from cfgen.runs.folders import FINISHED, find_last_run, runs_of
+from cfgen.external.functions import names_function
+from cfgen.runs.data import OWN_DATA
+from cfgen.runs.folders import CHECKPOINT, FINISHED, runs_of
 from cfgen.safety.classes import built
 from cfgen.training.checks import check_names, refusal_in
 from cfgen.training.cli import FitCLI
 from cfgen.training.configs import SUFFIXES, packaged_configs
+from cfgen.training.options import with_run_config
+from cfgen.training.resuming import Start, config_of, going_on_in, restarted_run, start_of
 
 __all__ = ["Step", "existing_run", "finished_run", "interrupted_run", "plan", "stage_words"]
 
@@ -32,7 +33,7 @@ SHARED_TRAINER = ("accelerator", "devices", "num_nodes", "strategy", "precision"
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One plain fit: its config, the earlier runs that its model builds on, and the checkpoint that it starts from.
+    """One plain fit: its config, the earlier runs that its model builds on, and where it starts.
 
     An earlier run is a folder, or the step of the same plan that trains it.  `sources` are the earlier runs as the config
     names them, `needed_by` is the run that this one is trained for; the last step of a plan is trained for its own sake.
@@ -42,7 +43,7 @@ class Step:
     cli: FitCLI
     sources: Mapping[str, str]
     builds_on: Mapping[str, Path | Step]
-    checkpoint: Path | None = None
+    given: Start
     needed_by: str | None = None
 
     @property
@@ -63,12 +64,20 @@ class Step:
             else:
                 arguments[argument] = str(run)
 
-    def interrupted(self) -> Path | None:
-        """The run to go on with, for a run of several stages; known when the folders of its earlier runs are."""
+    def start(self) -> Start:
+        """Where the run starts: as its config says, or as a run of several stages goes on when the same command is given again.
+
+        Known when the folders of its earlier runs are.  What torchrun restarts goes on with what it had begun.
+        """
+        if self.cli.config.trainer.fast_dev_run:
+            return self.given
+        restarted = restarted_run(self.root, self.name)
+        if restarted is not None:
+            again = going_on_in(restarted)
+            return again._replace(checkpoint=again.checkpoint or self.given.checkpoint)
         staged = self.needed_by is not None or bool(self.builds_on)
-        if not staged or self.checkpoint is not None or self.cli.config.trainer.fast_dev_run:
-            return None
-        return interrupted_run(self.root, self.name, self.cli.dump())
+        interrupted = interrupted_run(self.root, self.name, self.cli.dump()) if staged else None
+        return self.given if interrupted is None or self.given != Start() else going_on_in(interrupted)
 
     def finished(self) -> Path:
         """The folder of this step's run, on every process, once it is trained to its end."""
@@ -98,7 +107,7 @@ class Step:
 def plan(words: Sequence[str]) -> list[Step]:
     """What `cfgen fit` with these words trains, in order; nothing is trained, and nothing made, yet."""
     planner = _Planner()
-    planner.add(FitCLI(words))
+    planner.add(FitCLI(with_run_config(words)))
     if len(planner.steps) > 1:  # a wrong name must not come out hours later, when the earlier runs are done
         for step in planner.steps:
             step.check()
@@ -113,11 +122,12 @@ class _Planner:
         self._stages: dict[tuple[str, ...], Path | Step | None] = {}
 
     def add(self, cli: FitCLI, needed_by: str | None = None) -> Step:
-        checkpoint = given_checkpoint(cli)
+        start = start_of(cli)
         model = cli.config.model
-        sources = named_sources({key: model.init_args[key] for key in earlier_runs(model.class_path)})
+        named = named_sources({key: model.init_args[key] for key in earlier_runs(model.class_path)})
+        sources = {key: source for key, source in named.items() if not names_function(source)}
         builds_on = {key: self._earlier(key.partition(".")[0], source, cli) for key, source in sources.items()}
-        step = Step(cli, sources, builds_on, checkpoint, needed_by)
+        step = Step(cli, sources, builds_on, start, needed_by)
         self.steps.append(step)
         return step
 
@@ -200,36 +210,12 @@ def settings(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def config_of(run: Path) -> dict[str, Any]:
-    """A run's config; empty where there is none that can be read."""
-    try:
-        return read_config(run / CONFIG, "data", "model")
-    except UserError:
-        return {}
-
-
 def interrupted_run(root: Path, name: str, config: Mapping[str, Any]) -> Path | None:
     """The newest run of that name, if it has a checkpoint, was not trained to its end, and had this very config."""
     newest = next(iter(runs_of(root, name)), None)
-    if newest is None or (newest / FINISHED).is_file() or not (newest / "last.ckpt").is_file():
+    if newest is None or (newest / FINISHED).is_file() or not (newest / CHECKPOINT).is_file():
         return None
     return newest if config_of(newest) == config else None
-
-
-def given_checkpoint(cli: FitCLI) -> Path | None:
-    """The checkpoint that `ckpt_path` names: a file, or of the newest run of this name its last."""
-    wanted = cli.config.ckpt_path
-    if wanted is None:
-        return None
-    if wanted == "last":
-        return find_last_run(Path(cli.config.runs_dir), cli.config.name, "last.ckpt") / "last.ckpt"
-    if not Path(wanted).is_file():
-        raise UserError(f"there is no checkpoint {wanted}: give a file, or 'last' for the newest run's", "ckpt_path")
-    try:
-        torch.load(wanted, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # whatever a torn or foreign file makes of itself
-        raise UserError(f"{wanted} is not a whole checkpoint ({type(error).__name__})", "ckpt_path") from error
-    return Path(wanted)
 
 
 def stage_words(stage: str, outer: Mapping[str, Any], root: str) -> list[str]:
@@ -238,6 +224,7 @@ def stage_words(stage: str, outer: Mapping[str, Any], root: str) -> list[str]:
     data = json.dumps({"class_path": outer["data"]["class_path"], "init_args": shared})
     words = ["--config", stage, "--runs_dir", root, f"--data={data}"]
     words.append(f"--seed_everything={json.dumps(outer['seed_everything'])}")
+    words += ["--check_memory=false"] if not outer.get("check_memory", True) else []
     for key in SHARED_TRAINER:
         value = outer["trainer"].get(key)
         if value is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +13,11 @@ from typing import Any
 from pytorch_lightning.loggers import Logger, WandbLogger
 from pytorch_lightning.utilities import rank_zero_only, rank_zero_warn
 
-__all__ = ["ScalarCSV", "finish", "wandb_logger"]
+from cfgen.runs.folders import write_atomically
+
+__all__ = ["COLUMNS", "ScalarCSV", "finish", "wandb_logger"]
+
+COLUMNS = ["epoch", "step", "name", "value"]  # of metrics.csv
 
 
 class ScalarCSV(Logger):
@@ -48,10 +53,23 @@ class ScalarCSV(Logger):
         with path.open("a", newline="") as file:
             writer = csv.writer(file)
             if fresh:
-                writer.writerow(["epoch", "step", "name", "value"])
+                writer.writerow(COLUMNS)
             for name, value in metrics.items():
                 if name != "epoch":
                     writer.writerow([epoch, step, name, f"{value:.8g}"])
+
+    def forget_from(self, step: int) -> None:
+        """Drops the rows of this step and later ones: a run that goes on from an earlier step writes them again."""
+        path = self.folder / "metrics.csv"
+        if not path.is_file():
+            return
+        with path.open(newline="") as file:  # its last line may be half written
+            kept = [
+                row for row in csv.reader(file) if len(row) == len(COLUMNS) and row[1].isdigit() and int(row[1]) < step
+            ]
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows([COLUMNS, *kept])
+        write_atomically(path, lambda file: file.write(text.getvalue().encode()))
 
 
 def wandb_logger(folder: Path, config: Mapping[str, Any], tell: Callable[[str], None]) -> WandbLogger | None:

@@ -42,7 +42,6 @@ def command(arguments: Sequence[str] | None) -> None:
 
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     from cfgen.runs.verification import verify  # only now: importing torch and Lightning takes seconds
@@ -51,13 +50,13 @@ def command(arguments: Sequence[str] | None) -> None:
         found = verify(options.model, trusted=options.trusted)
     except UserError as error:
         raise UserError(str(error), argument="model") from error
-    table = Table(title=escape(str(found.folder)), box=SIMPLE_HEAD, title_justify="left")
+    table = Table(title=str(found.folder), box=SIMPLE_HEAD, title_justify="left")
     table.add_column("checked", no_wrap=True)
     table.add_column("")
     table.add_column("", overflow="fold")
     for check in found.checks:
-        table.add_row(escape(check.what), "ok" if check.passed else "WRONG", escape(check.found))
-    Console().print(table)
+        table.add_row(check.what, "ok" if check.passed else "WRONG", check.found)
+    Console(markup=False, emoji=False).print(table)
     if failed := [check for check in found.checks if not check.passed]:
         raise UserError(f"{len(failed)} of {len(found.checks)} checks failed: do not use it", argument="model")
 

@@ -17,8 +17,10 @@ from datamodules.celeba import CelebA
 from datamodules.faces.files import DrawnFiles, attribute_matrix, blocks, drawn_folder, jpegs
 from datamodules.faces.scm import ATTRIBUTES, EDGES, TARGET, Population, attractiveness, draw
 from datamodules.sources import cache
-from datamodules.sources.celeba_files import Table, crop_and_resize, read_table
+from datamodules.sources.celeba_files import read_table
+from datamodules.sources.framing import crop_and_resize
 from datamodules.sources.packing import on_all_cores
+from datamodules.sources.picture_files import PictureTable
 
 __all__ = ["Faces"]
 
@@ -158,7 +160,7 @@ class Faces(CelebA):
         given = {name: column.cpu().numpy().astype(np.int64) for name, column in self.schema.decode(a_c).items()}
         return population.attributes() | given
 
-    def _files(self) -> tuple[DrawnFiles, Table]:
+    def _files(self) -> tuple[DrawnFiles, PictureTable]:
         folder = self.folder()
         images = DrawnFiles(folder, self._everyone)
         return images, read_table(folder, images, [*self._schema.names, self.target])

@@ -14,11 +14,13 @@ from PIL import Image
 
 from cfgen.errors import UserError
 from cfgen.progress import progress
+from cfgen.safety.pictures import MOST_BYTES
 from datamodules.faces.draw import paint
 from datamodules.faces.scm import ATTRIBUTES, TARGET, Population
 from datamodules.sources import cache
 from datamodules.sources.celeba_files import IMAGES, PARTITION, TABLE, ImageFiles
 from datamodules.sources.packing import BLOCK, on_all_cores
+from datamodules.sources.picture_files import PictureFiles
 
 __all__ = ["LISTING", "DrawnFiles", "attribute_matrix", "blocks", "drawn_folder", "jpegs"]
 
@@ -39,7 +41,8 @@ class DrawnFiles(ImageFiles):
     """The JPEG files of a drawn set; a file that is not as it was drawn is drawn again when it is read."""
 
     def __init__(self, folder: Path, everyone: Population) -> None:
-        self.place, self._zip, self._everyone = folder / IMAGES, None, everyone
+        PictureFiles.__init__(self, folder / IMAGES)  # listed by the set itself
+        self._everyone = everyone
         self._listed = _listed(folder) or {}
         self.stamps = {name: crc for name, crc in self._listed.items() if name not in (TABLE, PARTITION)}
         for name in (TABLE, PARTITION):
@@ -47,9 +50,9 @@ class DrawnFiles(ImageFiles):
                 _log.warning("%s is damaged: writing it again", folder / name)
                 _replace(folder / name, _texts(everyone)[name])
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int = MOST_BYTES) -> bytes:
         try:
-            data = super().read(name)
+            data = super().read(name, most)
         except UserError:  # not there
             data = b""
         if _checksum(data) != self._listed[name]:

@@ -17,6 +17,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from cfgen.errors import UserError
+from cfgen.safety.endings import default_cache_dir
 
 __all__ = ["Arrays", "default_cache_dir", "location", "locked", "prepared"]
 
@@ -28,11 +29,6 @@ _DIGEST = 64  # hexadecimal digits of a SHA-256
 
 class _DamagedError(Exception):
     """A cached file that is not what was once written."""
-
-
-def default_cache_dir() -> Path:
-    """`cfgen` in the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cfgen"
 
 
 def location(folder: Path, name: str, recipe: Mapping[str, Any]) -> Path:

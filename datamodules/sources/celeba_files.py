@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image
-from torchvision.transforms.v2.functional import resize
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
-from cfgen.safety.archives import Archive
 from cfgen.safety.files import read_text
 from cfgen.safety.pictures import decoded_jpeg
+from datamodules.sources.picture_files import SPLITS, PictureFiles, PictureTable
 
 __all__ = [
     "ATTRIBUTES",
-    "SPLITS",
     "ImageFiles",
-    "Table",
-    "crop_and_resize",
     "find_folder",
     "read_persons",
     "read_table",
@@ -37,11 +30,9 @@ ATTRIBUTES = (
     "Straight_Hair", "Wavy_Hair", "Wearing_Earrings", "Wearing_Hat", "Wearing_Lipstick", "Wearing_Necklace",
     "Wearing_Necktie", "Young",
 )  # fmt: skip
-SPLITS = ("train", "val", "test")  # 0, 1 and 2 of the official partition
 
 IMAGES, TABLE, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
 PERSONS = "identity_CelebA.txt"  # for training it is not needed
-MOST_BYTES = 20_000_000  # of one image; CelebA's have fewer than 30,000
 MOST_OF_TABLE = 500_000_000  # bytes; CelebA's own has 26 million
 HOME = "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html"
 
@@ -66,50 +57,18 @@ def find_folder(data_dir: Path | None) -> Path:
     return folder
 
 
-class ImageFiles:
-    """The JPEG files of a set by name, from the folder or, where there is none, from the zip.
-
-    `stamps` tell two versions of a file apart: its size, and the time it was changed or, in a zip, its checksum.
-    """
+class ImageFiles(PictureFiles):
+    """The JPEG files of a set by name, from the folder or, where there is none, from the zip."""
 
     def __init__(self, folder: Path) -> None:
-        self.place = folder / IMAGES
-        self.stamps: dict[str, str] = {}
-        self._zip: Archive | None = None
-        self._paths: dict[str, str] = {}
+        super().__init__(folder / IMAGES)
         if self.place.is_dir():
-            self._list_folder()
+            self.add_folder(lambda name: name.lower().endswith(".jpg"))
         else:
             self.place = folder / f"{IMAGES}.zip"
-            self._zip = Archive(self.place)
-            for path, entry in self._zip.entries.items():
-                name = path.rpartition("/")[2]
-                if name.lower().endswith(".jpg") and not name.startswith("."):
-                    self._paths[name], self.stamps[name] = path, f"{entry.file_size} {entry.CRC:08x}"
+            self.add_zip(self.place, name_in_zip)
         if not self.stamps:
             raise UserError(f"{self.place} holds no .jpg images")
-
-    def _list_folder(self) -> None:
-        try:
-            with os.scandir(self.place) as entries:
-                for entry in entries:
-                    if entry.name.lower().endswith(".jpg") and entry.is_file():  # a pipe would keep us waiting for ever
-                        about = entry.stat()
-                        self.stamps[entry.name] = f"{about.st_size} {about.st_mtime_ns}"
-        except OSError as error:
-            raise UserError(f"cannot read {self.place}: {error}") from None
-
-    def read(self, name: str) -> bytes:
-        """The bytes of one file; any number of threads may read."""
-        if self._zip is not None:
-            return self._zip.read(self._paths[name], MOST_BYTES)
-        try:
-            with open(f"{self.place}/{name}", "rb", buffering=0) as file:
-                if os.fstat(file.fileno()).st_size > MOST_BYTES:
-                    raise UserError(f"{self.place / name} has more than the {MOST_BYTES:,} bytes that are read")
-                return file.read()
-        except OSError as error:
-            raise UserError(f"cannot read {self.place / name}: {error}") from None
 
     def decoded(self, names: Sequence[str], smallest: int) -> Iterator[Image.Image]:
         """The images of files, one after the other; refuses one with a side below the smallest."""
@@ -121,31 +80,14 @@ class ImageFiles:
             yield image
 
 
-def crop_and_resize(images: Iterable[Image.Image], count: int, crop: int, size: int) -> np.ndarray:
-    """The middle of images, resized with an antialiased bilinear filter: (count, 3, size, size) bytes.
-
-    The same as torchvision's `CenterCrop(crop)` and `Resize(size)` on a tensor.
-    """
-    block = np.empty((count, crop * crop * 3), dtype=np.uint8)
-    for row, image in enumerate(images):
-        left, top = round((image.width - crop) / 2), round((image.height - crop) / 2)  # as torchvision rounds
-        block[row] = np.frombuffer(image.crop((left, top, left + crop, top + crop)).tobytes(), dtype=np.uint8)
-    # torch resizes bytes with channels last several times quicker than Pillow does
-    channels_last = torch.from_numpy(block.reshape(count, crop, crop, 3)).permute(0, 3, 1, 2)
-    return resize(channels_last, [size, size], antialias=True).contiguous().numpy()
+def name_in_zip(path: str) -> str | None:
+    """The name of a JPEG, in whatever folder of the zip it is; None of another file."""
+    name = path.rpartition("/")[2]
+    return name if name.lower().endswith(".jpg") and not name.startswith(".") else None
 
 
-@dataclass(frozen=True)
-class Table:
-    """The rows of a set that have an image, by split and then by name: names, split of each (0, 1, 2), columns of 0 and 1."""
-
-    names: list[str]
-    split: np.ndarray
-    columns: dict[str, np.ndarray]
-
-
-def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> Table:
-    """All columns, the wanted ones among them, for the images that exist and that both lists name."""
+def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> PictureTable:
+    """All columns, of 0 and 1, the wanted ones among them, for the images that exist and that both lists name."""
     split = _read_partition(folder / PARTITION)
     path = folder / TABLE
     lines = _read_lines(path)
@@ -179,7 +121,7 @@ def read_table(folder: Path, images: ImageFiles, wanted: Sequence[str]) -> Table
         row = names[int(np.flatnonzero(~np.isin(matrix, (-1, 1)).all(axis=1))[0])]
         raise UserError(f"{path}: the row of {row} has a value that is neither 1 nor -1")
     columns = ((matrix + 1) // 2).astype(np.int8)
-    return Table(names, splits, {name: columns[:, header.index(name)] for name in header})
+    return PictureTable(names, splits, {name: columns[:, header.index(name)] for name in header})
 
 
 def read_persons(folder: Path, names: Sequence[str]) -> np.ndarray:

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from cfgen import audit as audit_command
-from cfgen.audit.effect import Setting, effects
+from cfgen.audit.estimating import Setting, effects
 from cfgen.audit.library import audit
 from cfgen.audit.plan import Plan, Scores
 from cfgen.audit.report.text import kind

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from cfgen import audit
-from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.classifiers.load import load_network
 from cfgen.audit.plan import Plan
 from cfgen.audit.report.quality import warnings
@@ -14,6 +13,7 @@ from cfgen.audit.results import EVERYONE, findings, flips
 from cfgen.audit.run import Images, example_images
 from cfgen.audit.transformations import brighten, horizontal_flip
 from cfgen.counterfactual import as_unit_float
+from cfgen.external.classifier import ExternalClassifier
 from cfgen.runs.model import load_trained
 from lightning_modules import ImageMechanismModule
 from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, options, rows, table

@@ -5,11 +5,11 @@ import pytorch_lightning as pl
 import torch
 
 from cfgen import audit
-from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.plan import Plan
 from cfgen.audit.run import Images, example_images
 from cfgen.checkpoints import load_module
 from cfgen.counterfactual import as_unit_float
+from cfgen.external.classifier import ExternalClassifier
 from cfgen.runs.data import run_data
 from cfgen.runs.model import load_trained
 from lightning_modules import Predictor

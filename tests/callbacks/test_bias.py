@@ -306,9 +306,10 @@ def test_refusals():
         UserError, match="a Stripes has no mechanism of its own. Give Bias one, and do: .*faces-modulated"
     ):
         measured(Stripes(HAIR), Bias())
-    with pytest.raises(UserError, match="binary classifier, not of one of 10 classes"):
-        measured(Classifier(SHAPE, 10, width=0.1), Bias())
-    with pytest.raises(UserError, match="binary classifier, not of a Painter"):
+    weight = {"name": "weight", "kind": "continuous", "values": []}
+    with pytest.raises(UserError, match="a classifier, not of one that predicts a value"):
+        measured(Classifier(SHAPE, width=0.1, target=weight), Bias())
+    with pytest.raises(UserError, match="a classifier, not of a Painter"):
         Bias().found_mechanisms(fitted(Painter, Painted()), Painted())
     with pytest.raises(ValueError, match="keep_residual is for a mechanism given here"):
         Bias(keep_residual=True)

@@ -257,8 +257,7 @@ def test_an_earlier_calibration_stays_where_a_new_one_fails(model, monkeypatch):
     model.calibrate(predictor=eyes(model)).save(model.folder)
     before = (model.folder / "calibration.json").read_bytes()
     monkeypatch.setattr(Painter, "decode", lambda *args: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        calibrate.main([str(model.folder), "--accelerator", "cpu"])
+    assert calibrate.main([str(model.folder), "--accelerator", "cpu"]) == 1
     assert (model.folder / "calibration.json").read_bytes() == before
 
 

@@ -289,7 +289,14 @@ def test_the_command_on_two_processes_writes_what_one_writes(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_of_two_processes_evaluates_like_any_other(tiny, tiny_run, tmp_path):
-    command = [sys.executable, "-m", "cfgen.fit", "--config", "quickstart", *tiny, "--data.batch_size", "25"]
+    command = [
+        sys.executable,
+        "-m",
+        "cfgen.fit",
+        "--config",
+        "quickstart",
+        *[{"50": "25"}.get(word, word) for word in tiny],
+    ]
     command += ["--trainer.devices", "2", "--trainer.accelerator", "cpu", "--trainer.max_epochs", "1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "WANDB_MODE": "disabled"}
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600)

@@ -48,6 +48,7 @@ def test_a_wrong_option_is_refused_at_once_with_the_nearest_one():
         "generate morphomnist-csali --doo thickness=3": "--do",
         "evaluate morphomnist-csali --cuont 3": "--count",
         "audit --generator faces-modulated --classifier x --do Bangs=1": "--model",
+        "app --clasifier x": "--classifier",
         "export morphomnist-csali --nmae x": "--name",
         "generat morphomnist-csali": "generate",
     }

@@ -12,7 +12,7 @@ from cfgen import checkpoints, evaluate, export, generate
 from cfgen.checkpoints import CARD, CONFIG, EXAMPLES, WEIGHTS
 from cfgen.errors import UserError
 from cfgen.evaluation.packaged import packaged_judges
-from cfgen.runs.checksums import renew_checksums
+from cfgen.runs.checksums import renewed_checksums
 from cfgen.runs.verification import verify
 from cfgen.safety.checksums import CHECKSUMS, listed_checksums
 from cfgen.verify import main
@@ -102,10 +102,14 @@ def test_runs_and_checkpoints(tmp_path, monkeypatch, capsys):
 def test_what_cfgen_writes_into_an_export_later_is_listed(folder):
     (folder / "metrics.json").write_text("{}")
     assert not verify(folder).passed
-    renew_checksums(folder, ["metrics.json"])
+    with renewed_checksums(folder, ["metrics.json"]):
+        assert verify(folder).passed  # killed here, the folder is as good as before
     assert verify(folder).passed
+    (folder / "metrics.json").write_text("{ }")
+    assert not verify(folder).passed  # it was listed again
     (folder / CHECKSUMS).unlink()
-    renew_checksums(folder, ["metrics.json"])
+    with renewed_checksums(folder, ["metrics.json"]):
+        pass
     assert not (folder / CHECKSUMS).exists()
 
 

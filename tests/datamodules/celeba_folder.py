@@ -10,7 +10,8 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2.functional import pil_to_tensor
 
 from datamodules.celeba import CelebA
-from datamodules.sources.celeba_files import ATTRIBUTES, SPLITS
+from datamodules.sources.celeba_files import ATTRIBUTES
+from datamodules.sources.picture_files import SPLITS
 
 IMAGES, TABLE, PARTITION = "img_align_celeba", "list_attr_celeba.txt", "list_eval_partition.txt"
 COUNT = 44  # rows of the table; two of them have no image

@@ -17,7 +17,8 @@ from torchvision.transforms.v2.functional import pil_to_tensor
 from cfgen.batch import Batch
 from cfgen.errors import UserError
 from datamodules.celeba import CelebA
-from datamodules.sources.celeba_files import ATTRIBUTES, PERSONS, SPLITS
+from datamodules.sources.celeba_files import ATTRIBUTES, PERSONS
+from datamodules.sources.picture_files import SPLITS
 from tests.datamodules.celeba_folder import (
     GONE,
     IMAGES,

@@ -294,9 +294,13 @@ def test_refusals(runs, data, tmp_path):
     with pytest.raises(UserError, match="names no model") as refusal:
         CFClassifier(SHAPE, runs["classifier"], [], do=[PALE])
     assert refusal.value.argument == "mechanism"
-    digits = saved(Classifier(SHAPE, 10, width=0.1), tmp_path / "digits.ckpt")
-    with pytest.raises(UserError, match="tells 10 classes apart"):
-        CFClassifier(SHAPE, digits, runs["mechanism"], do=[PALE])
+    weight = {"name": "weight", "kind": "continuous", "values": []}
+    scales = saved(Classifier(SHAPE, width=0.1, target=weight), tmp_path / "scales.ckpt")
+    with pytest.raises(UserError, match="predicts a value"):
+        CFClassifier(SHAPE, scales, runs["mechanism"], do=[PALE])
+    with pytest.raises(UserError, match="is a run") as refusal:
+        CFClassifier(SHAPE, **runs, do=[PALE], std=[0.5])
+    assert refusal.value.argument == "std"
     with pytest.raises(UserError, match="but a Classifier is needed"):
         CFClassifier(SHAPE, runs["mechanism"], runs["mechanism"], do=[PALE])
 

@@ -148,8 +148,6 @@ def test_learning_rate_ends_at_zero(tmp_path):
 
 
 def test_misuse_is_refused_with_the_valid_choices():
-    with pytest.raises(UserError, match=r"28x28.*64x64"):
-        DeepSCM(SCM, (3, 32, 32))
     with pytest.raises(UserError, match="logit, unit"):
         model(preprocessing="logits")
     with pytest.raises(UserError, match="particles"):

@@ -187,7 +187,7 @@ def test_a_critic_without_anything_to_see_is_refused():
     assert refused.value.argument == "joint"
 
 
-def train_a_little(folder: str) -> int:
+def train_a_little(folder: str, shape: tuple[int, int, int]) -> int:
     trainer = quiet_trainer(
         Path(folder),
         max_steps=2,
@@ -196,13 +196,15 @@ def train_a_little(folder: str) -> int:
         strategy="ddp_find_unused_parameters_true",
         callbacks=[EpochSeed(0), SameOnEveryRank()],
     )
-    trainer.fit(model(), datamodule=Noisy())
+    data = Noisy(shape)
+    trainer.fit(HVAE(data.scm_spec, shape, width=0.25, latent_dim=8, warmup=2), datamodule=data)
     return trainer.global_step
 
 
 @pytest.mark.xdist_group("two_processes")
-def test_two_processes_stay_identical(tmp_path, two_processes: Pool):
-    assert two_processes.run(train_a_little, str(tmp_path)) == [2, 2]
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
+def test_two_processes_stay_identical(shape, tmp_path, two_processes: Pool):
+    assert two_processes.run(train_a_little, str(tmp_path), shape) == [2, 2]
 
 
 def test_states_on_grids_stay_closed_until_it_is_their_turn(tmp_path):
@@ -216,11 +218,40 @@ def test_states_on_grids_stay_closed_until_it_is_their_turn(tmp_path):
 
 
 def test_sizes_and_latents_that_do_not_fit_are_refused():
-    with pytest.raises(UserError, match="use 40 or 48"):
-        HVAE(SCM, (1, 44, 44))
     with pytest.raises(UserError, match="8x8.*14x14, 7x7"):
         model(latents={"8x8": 4})
     with pytest.raises(UserError, match="square images of 16 to 256"):
         HVAE(SCM, (3, 28, 32))
     with pytest.raises(UserError, match="above 0"):
         model(deviation=0.0)
+
+
+def test_focus_hears_the_attributes_that_were_asked_for():
+    """With focus, an image's error in what was changed counts beside the mean of all; what was left alone adds nothing to it."""
+    module = model(focus=3.0)
+    x, a = batch(4)
+    a_c = a.clone()
+    a_c[0, 0] += (
+        0.5  # the first image is asked for another thickness, the second for another label, the others for nothing
+    )
+    a_c[1, 1:] = a[1, 1:].roll(1)
+    errors = torch.tensor([[1.0, 10.0], [100.0, 1000.0], [5.0, 5.0], [7.0, 7.0]])
+    module.read_errors = lambda x, a: errors  # type: ignore[method-assign]
+    assert module.asked_error(x, a_c, a) == errors.mean() + 3 * (1 + 1000) / 4
+    module.focus = 0.0
+    assert module.asked_error(x, a_c, a) == errors.mean()
+
+
+def test_a_robust_reader_learns_from_images_that_were_moved_against_it(monkeypatch):
+    """One step differs from that of a reader that sees the images as they are, and moves the readers alone."""
+    seen: list[Tensor] = []
+    x, a = batch(4)
+    for robustness in (0.0, 0.05):
+        module = model(robustness=robustness)
+        monkeypatch.setattr(module, "read_errors", lambda x, a: seen.append(x) or x.flatten(1)[:, :2])
+        loss_arguments = (x, a, x, None, a, torch.arange(1), {"global": torch.zeros(4, 8)}, 0, {})
+        module.readers_loss(*loss_arguments)
+    plain, moved_from, moved = seen
+    assert torch.equal(plain, x)
+    assert torch.equal(moved_from, x)
+    assert 0 < (moved - x).square().flatten(1).mean(dim=1).sqrt().max() <= 0.05 + 1e-6

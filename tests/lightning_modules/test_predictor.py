@@ -146,7 +146,7 @@ def test_refusals(trained, data, tmp_path):
         Predictor(SCM, (1, 28, 28), network="residual", augment=1.5)
     with pytest.raises(UserError, match="Predictor, but a ImageMechanismModule is needed"):
         load_trained(trained[1])
-    with pytest.raises(UserError, match="not for image_shape=\\[1, 30, 30\\]"):
+    with pytest.raises(UserError, match="resize them to 28 or 32"):
         Predictor(SCM, (1, 30, 30))
     endless = quiet_trainer(tmp_path, max_epochs=-1)
     with pytest.raises(UserError, match="lr_decay needs a known end"):

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from cfgen.errors import UserError
 from cfgen.networks import (
     CELEBA,
     MORPHO_MNIST,
@@ -13,7 +12,6 @@ from cfgen.networks import (
     Encoder,
     Generator,
     ModulatedGenerator,
-    tables_for,
 )
 from cfgen.networks.layers import Conv2d, ConvTranspose2d, PlaneConv2d, initialise_he
 
@@ -134,11 +132,6 @@ def test_slopes_dropout_and_batch_norm_follow_the_tables():
     assert not any(isinstance(m, nn.Dropout | nn.BatchNorm2d) for m in plain.modules())
     celeba = Encoder(CELEBA, 3, A, width=0.1)
     assert {m.negative_slope for m in celeba.modules() if isinstance(m, nn.LeakyReLU)} == {0.02}
-
-
-def test_other_sizes_are_refused_by_name():
-    with pytest.raises(UserError, match=r"28x28.*64x64.*32"):
-        tables_for([3, 32, 32])
 
 
 def test_initial_weights_are_a_truncated_normal():

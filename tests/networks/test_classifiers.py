@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from cfgen.errors import UserError
 from cfgen.networks.classifiers import DigitClassifier, FaceClassifier, classifier_for
 
 
@@ -36,8 +35,3 @@ def test_width_scales_the_convolutions_alone(shape):
         return [m.out_channels for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
 
     assert [4 * narrow for narrow in filters(0.25)] == filters(1.0)
-
-
-def test_other_sizes_are_refused():
-    with pytest.raises(UserError, match="28x28 and 64x64"):
-        classifier_for((3, 32, 32), 1)

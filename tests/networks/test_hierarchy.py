@@ -9,7 +9,7 @@ import torch
 
 from cfgen.attributes import Schema
 from cfgen.networks.hierarchy import Hierarchy, levels_for
-from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed
+from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed, moved_against
 
 SCHEMA = {
     "thickness": {"kind": "continuous", "low": 0.0, "high": 1.0},
@@ -52,7 +52,7 @@ def test_a_reader_errs_in_standard_deviations_of_continuous_attributes():
     torch.testing.assert_close(reader(x)[:, 0], a[:, 0].mean().expand(6))  # it starts from the mean
     asked = torch.cat([a[:, :1].mean().expand(6, 1) + 2 * a[:, :1].std(), a[:6, 1:]], dim=1)
     expected = (2 + math.log(3) + math.log(2)) / 3
-    torch.testing.assert_close(reader.error(x, asked, schema).item(), expected, atol=1e-4, rtol=0)
+    torch.testing.assert_close(reader.errors(x, asked, schema).mean().item(), expected, atol=1e-4, rtol=0)
 
 
 def test_what_frequencies_say_is_no_leak_and_is_read_as_badly_as_their_entropy():
@@ -86,3 +86,16 @@ def test_disturbing_keeps_the_picture():
         assert other.shape == x.shape
         assert other[:, :, 13:15, 13:15].mean() > 0.9
         assert other[:, :, :6].abs().mean() < 0.1
+
+
+def test_images_move_against_a_reader_by_no_more_than_asked():
+    """Every image along the gradient of the reader's error: a linear one then errs more by slope times length."""
+    torch.manual_seed(0)
+    weights, x = torch.randn(2, 8, 8), torch.rand(64, 2, 8, 8)
+    moved = moved_against(lambda images: (images * weights).sum(), x, distance=0.05)
+    way = moved - x
+    lengths = way.square().flatten(1).mean(dim=1).sqrt()
+    assert lengths.max() <= 0.05 + 1e-6
+    assert lengths.min() < 0.01  # of random length: the reader sees images nearly as they are, too
+    torch.testing.assert_close((way * weights).flatten(1).sum(dim=1), lengths * 128**0.5 * weights.norm())
+    assert not moved.requires_grad

@@ -128,7 +128,17 @@ def test_parts_of_data_go_by_name(words):
 def test_help_names_every_option_and_config(capsys):
     assert fit.main(["--help"]) == fit.main(["--config", "quickstart", "-h"]) == 0
     page = capsys.readouterr().out
-    for name in ("config", "name", "runs_dir", "ckpt_path", "seed_everything", "model", "data", "print_config"):
+    for name in (
+        "config",
+        "name",
+        "runs_dir",
+        "ckpt_path",
+        "seed_everything",
+        "timeout_minutes",
+        "model",
+        "data",
+        "print_config",
+    ):
         assert f"  --{name} " in page or f", --{name} " in page
     for name in packaged_configs():
         assert f"  {name} " in page

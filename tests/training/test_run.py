@@ -42,7 +42,9 @@ def test_a_run_is_what_was_written(small, capsys, tmp_path):
     before = warnings.filters[:]
     run = train("quickstart", runs_dir=tmp_path / "mine", name="small", tell=told.append, **small)
     assert capsys.readouterr().out == ""
-    assert told == [f"run folder: {tmp_path}/mine/small/001"]
+    memory, folder = told
+    assert memory.startswith("memory: a training step on 50 images takes about ")
+    assert folder == f"run folder: {tmp_path}/mine/small/001"
     assert warnings.filters[:] == before
     assert not logging.getLogger("pytorch_lightning.utilities.rank_zero").filters
     assert run.folder == tmp_path / "mine" / "small" / "001"
@@ -84,6 +86,7 @@ def test_values_by_mapping_by_class_and_by_full_name_are_one(small):
         {"model": {"class_path": "lightning_modules.HVAE", "init_args": {"width": 0.1, "betas": [0.1, 0.9], "lr_decay": False}}},
         {"model.width": 0.1, "model.betas": [0.1, 0.9], "model.lr_decay": False},
     ]  # fmt: skip
+    del small["model"]  # or the last would name the width twice
     configs = [train("quickstart", **small | one).config["model"] for one in spelled]
     assert configs[0]["init_args"]["width"] == 0.1
     assert configs[0]["init_args"]["latent_dim"] == 64  # the config's own

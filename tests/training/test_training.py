@@ -136,7 +136,14 @@ def test_two_processes_measure_like_one(tiny_run, digits_cache, two_processes: P
 
 @pytest.mark.slow
 def test_the_shipped_config_on_two_devices(tiny, workplace):
-    command = [sys.executable, "-m", "cfgen.fit", "--config", "quickstart", *tiny, "--data.batch_size", "25"]
+    command = [
+        sys.executable,
+        "-m",
+        "cfgen.fit",
+        "--config",
+        "quickstart",
+        *[{"50": "25"}.get(word, word) for word in tiny],
+    ]
     command += ["--trainer.devices", "2", "--trainer.accelerator", "cpu", "--trainer.max_epochs", "2"]
     done = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600
@@ -163,7 +170,13 @@ def test_under_torchrun_with_two_nodes(tiny, workplace):
             "-m",
             "cfgen.fit",
         ]
-        command += ["--config", "quickstart", *tiny, "--data.batch_size", "25", "--trainer.max_epochs", "2"]
+        command += [
+            "--config",
+            "quickstart",
+            *[{"50": "25"}.get(word, word) for word in tiny],
+            "--trainer.max_epochs",
+            "2",
+        ]
         command += ["--trainer.accelerator", "cpu", "--trainer.devices", "1", "--trainer.num_nodes", "2"]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
         nodes.append(

@@ -1,1 +1,1 @@
-"""Somebody else's network as p(yes | x)."""
+"""Classifiers from their names: runs, functions, ONNX files and exported programs."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
-import re
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cfgen.attributes import unknown_name
-from cfgen.audit.classifiers.kinds import KINDS
 from cfgen.audit.classifiers.onnx import ONNXClassifier
 from cfgen.checkpoints import load_module
 from cfgen.errors import UserError
+from cfgen.external.functions import from_function, names_function, refused
+from cfgen.external.kinds import KINDS
+from cfgen.safety.files import exists
 from lightning_modules import Classifier
 
 __all__ = ["ExportedClassifier", "FixedBatch", "load_network"]
@@ -31,9 +29,9 @@ def load_network(what: str | Path, trusted: bool = False) -> nn.Module:
     if not str(what):
         raise UserError(f"nothing is named; give {KINDS}", argument="classifier")
     path = Path(what)
-    if not path.exists() and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", str(what)):
+    if names_function(what):
         return from_function(str(what))
-    if not path.exists():
+    if not exists(path):
         raise UserError(f"there is no classifier at {what}; give {KINDS}", argument="classifier")
     if path.is_dir() or path.suffix == ".ckpt":
         try:
@@ -53,31 +51,6 @@ def load_network(what: str | Path, trusted: bool = False) -> nn.Module:
     return network if network.batch_size is None else FixedBatch(network, network.batch_size)
 
 
-def from_function(what: str) -> nn.Module:
-    """The network that `package.module:function` returns, called without arguments."""
-    module_name, _, name = what.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # the module is the user's: it may do anything
-        raise _refused(f"{what}: {module_name} cannot be imported", error) from error
-    if not callable(function := getattr(module, name, None)):
-        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise UserError(f"{what}: {unknown_name('function', name, public)}", argument="classifier")
-    try:
-        network = function()
-    except (Exception, SystemExit) as error:
-        raise _refused(f"{what}: calling it without arguments fails", error) from error
-    if not isinstance(network, nn.Module):
-        returned = type(network).__name__
-        raise UserError(f"{what}: the function returns {returned}, and an nn.Module is expected", argument="classifier")
-    return network
-
-
-def _refused(what: str, error: BaseException) -> UserError:
-    reason = shorten(" ".join(str(error).split()), 300)
-    return UserError(f"{what} ({type(error).__name__}: {reason})", argument="classifier")
-
-
 def load_exported(path: Path, trusted: bool) -> ExportedClassifier:
     """A program that `torch.export.save` wrote, from a source that is trusted."""
     if not trusted:
@@ -94,7 +67,7 @@ def load_exported(path: Path, trusted: bool) -> ExportedClassifier:
     except UserError:
         raise
     except Exception as error:  # whatever a torn or foreign file makes of itself
-        raise _refused(f"{path} is not a program of torch.export", error) from error
+        raise refused(f"{path} is not a program of torch.export", error) from error
     finally:
         log.setLevel(level)
 

@@ -28,11 +28,12 @@ def importance_tables(result: AuditResult) -> list[Table]:
     """One for each classifier, with the verdict of an intervention on the attribute, where one was judged."""
     heads = ["attribute", "more of it is", "importance", "images", "verdict on its images"]
     tables = []
-    for one in result.audited:
+    unit = result.unit
+    for one in result.detailed:
         rows = []
         for line in one.findings.importance:
             verdict = attribute_verdict(one, line.attribute)
-            number = f"{points(line.score)} ({points(line.low)} to {points(line.high)})"
+            number = f"{points(line.score, unit)} ({points(line.low, unit)} to {points(line.high, unit)})"
             good = verdict in (NOT_JUDGED, marked("agrees"))
             rows.append(Row(line.attribute, [line.meaning, number, f"{line.n:,}", verdict], doubtful(good)))
         if rows:
@@ -58,7 +59,7 @@ def dose_tables(result: AuditResult) -> list[Table]:
     heads = ["intervention", "verdict", "effect", *(f"bias at {share(strength)} of the way" for strength in asked)]
     heads += ["read off at full strength", "images"]
     tables = []
-    for one in result.audited:
+    for one in result.detailed:
         rows = [
             dose_row(row.change, row.dose, row.effect)
             for row in one.findings.bias
@@ -74,8 +75,8 @@ def dose_row(change: str, dose: Dose, effect: Effect) -> Row:
     for point in dose.points:
         if point.asked:
             seen = "" if math.isnan(point.strength) else f" (strength seen {share(point.strength)})"
-            cells.append(f"{points(point.bias)}{seen}")
-    full = "not reached" if math.isnan(dose.full) else f"{points(dose.full)}, model-based"
+            cells.append(f"{points(point.bias, effect.unit)}{seen}")
+    full = "not reached" if math.isnan(dose.full) else f"{points(dose.full, effect.unit)}, model-based"
     return Row(do_title(change), [*cells, full, f"{dose.points[0].n:,}"], doubtful(effect.verdict.good))
 
 
@@ -121,12 +122,12 @@ def strength_text(effect: Effect) -> str:
 def quality_tables(result: AuditResult) -> list[Table]:
     """The model's images: what is the same for all classifiers, and what each makes of them."""
     scores, predicted = result.facts.get("model_scores") or {}, bool(result.facts.get("predictor"))
-    rows = {one.name: quality_rows(one.findings, result.plan, scores, predicted) for one in result.audited}
-    shared = [row for row in rows[result.audited[0].name] if all(row in mine for mine in rows.values())]
+    rows = {one.name: quality_rows(one.findings, result.plan, scores, predicted) for one in result.detailed}
+    shared = [row for row in rows[result.detailed[0].name] if all(row in mine for mine in rows.values())]
     tables = [Table("Quality of the model's images", QUALITY, [Row(name, [value]) for name, value in shared])]
     own = {
         one.name: [Row(name, [value]) for name, value in rows[one.name] if (name, value) not in shared]
-        for one in result.audited
+        for one in result.detailed
     }
     return tables + [Table(short_names(result)[name], QUALITY, mine) for name, mine in own.items() if mine]
 

@@ -17,6 +17,7 @@ from cfgen.audit.report.text import SHORT, do_title, short_names
 from cfgen.audit.results import EVERYONE, Importance, local_scores
 from cfgen.audit.run import Triple
 from cfgen.audit.transformations import AFFINE
+from cfgen.audit.unit import POINTS, Unit
 from cfgen.figures import image_grid
 from cfgen.figures.grid import draw_image
 from cfgen.metrics import ranking
@@ -38,14 +39,14 @@ EXPLAINED = 10  # lines of a local explanation
 
 UP, DOWN, SAME = "#1b6ca8", "#c8501e", "#8a8a8a"  # apart in print and for the colour-blind
 PRESENT = "present"
-POINTS = 4000  # drawn in a panel at most; shares are of all
+DRAWN = 4000  # points in a panel at most; shares are of all
 
 
 def audit_figures(result: AuditResult) -> dict[str, Figure]:
     """All figures by name; those of a second classifier end in `_2`, and so on."""
     figures = {"estimates": estimates_figure(result)}
     figures |= {figure_name("curve", name): curve_figure(result, name) for name in result.plan.curves}
-    for number, one in enumerate(result.audited, start=1):
+    for number, one in enumerate(result.detailed, start=1):
         figures |= {numbered(name, number): figure for name, figure in classifier_figures(result, one)}
     figures |= {figure_name("local", str(number)): local_explanation(result, number) for number in result.local}
     return figures | {"causal_graph": result.graph.draw()}
@@ -62,14 +63,13 @@ def classifier_figures(result: AuditResult, one: Audited) -> Iterator[tuple[str,
         f"{title}\n({SHORT[verdicts[name].code]})" if name in bad else title
         for name, title in zip(names, titles, strict=True)
     ]
-    yield (
-        "fairness_do",
-        fairness_scatter(one.scores, [do_column(name) for name in names], titles, result.threshold, one.label),
-    )
-    if affine := [name for name in AFFINE if name in one.scores]:
+    if result.unit is POINTS:
+        columns = [do_column(name) for name in names]
+        yield "fairness_do", fairness_scatter(one.scores, columns, titles, result.threshold, one.label)
+    if result.unit is POINTS and (affine := [name for name in AFFINE if name in one.scores]):
         yield "fairness_affine", fairness_scatter(one.scores, affine, affine, result.threshold, one.label)
     if one.findings.importance:
-        yield "attribute_ranking", attribute_ranking(one.findings.importance, RANKED, one.label)
+        yield "attribute_ranking", attribute_ranking(one.findings.importance, RANKED, one.label, result.unit)
     for name, flip in one.flips.items():
         yield name, flipped_answers(*flip)
 
@@ -106,12 +106,15 @@ def fairness_scatter(
     panels = figure.subplots(down, across, squeeze=False).flatten()
     for axes, column, title in zip(panels, columns, titles, strict=False):
         counted = ~scores[column].isnan()
-        base, changed = scores["base"][counted], scores[column][counted]
-        up, down_ = (base <= threshold) & (changed > threshold), (base > threshold) & (changed <= threshold)
-        shown = torch.randperm(len(base), generator=torch.Generator().manual_seed(0))[:POINTS]
+        start = scores.base_of(column.partition("/")[2])
+        base, changed = scores[start][counted], scores[column][counted]
+        before, after = (scores.yes(name, threshold)[counted] for name in (start, column))
+        up, down_ = ~before & after, before & ~after
+        shown = torch.randperm(len(base), generator=torch.Generator().manual_seed(0))[:DRAWN]
         axes.plot([0, 1], [0, 1], color="0.3", linewidth=0.8, zorder=1)
-        axes.axhline(threshold, color="0.7", linewidth=0.7, zorder=0)
-        axes.axvline(threshold, color="0.7", linewidth=0.7, zorder=0)
+        if scores.chosen is None:  # the most probable of several classes has no threshold
+            axes.axhline(threshold, color="0.7", linewidth=0.7, zorder=0)
+            axes.axvline(threshold, color="0.7", linewidth=0.7, zorder=0)
         for which, colour in ((~up & ~down_, SAME), (up, UP), (down_, DOWN)):
             mine = shown[which[shown]]
             axes.scatter(base[mine], changed[mine], s=6, color=colour, alpha=0.45, linewidths=0, zorder=2)
@@ -131,7 +134,7 @@ def fairness_scatter(
     return figure
 
 
-def attribute_ranking(importance: Sequence[Importance], k: int = 4, label: str = "yes") -> Figure:
+def attribute_ranking(importance: Sequence[Importance], k: int = 4, label: str = "yes", unit: Unit = POINTS) -> Figure:
     """Fig. 7: the k attributes that raise the answer's probability most and the k that lower it most, with 95 % confidence
     intervals."""
     by_name = {one.attribute: one for one in importance}
@@ -148,7 +151,8 @@ def attribute_ranking(importance: Sequence[Importance], k: int = 4, label: str =
     axes.invert_yaxis()
     present = all(one.meaning == PRESENT for one in shown)
     more = "the attribute present" if present else "more of it"
-    in_points(axes, f"mean change of p({label}) in points with {more}, by the model", fontsize=8)
+    what = f"p({label}) in points" if unit is POINTS else "the prediction"
+    in_points(axes, f"mean change of {what} with {more}, by the model", fontsize=8, unit=unit)
     return figure
 
 
@@ -159,7 +163,7 @@ def line_name(one: Importance) -> str:
 
 def local_explanation(result: AuditResult, number: int) -> Figure:
     """One image, and how much more probable each attribute makes each classifier's yes for it (Eq. 6)."""
-    found = [local_scores(one.scores, result.lines, number) for one in result.audited]
+    found = [local_scores(one.scores, result.lines, number) for one in result.detailed]
     names = list(found[0])[:EXPLAINED]
     widest = max((abs(scores[name]) for scores in found for name in names), default=0) or 0.01
     panels = len(found)
@@ -171,27 +175,28 @@ def local_explanation(result: AuditResult, number: int) -> Figure:
     grid[0].set_title(f"image {number}", fontsize=8)
     names_of = short_names(result)
     grid[0].axis("off")
-    for position, (axes, one, scores) in enumerate(zip(grid[1:], result.audited, found, strict=True)):
+    for position, (axes, one, scores) in enumerate(zip(grid[1:], result.detailed, found, strict=True)):
         p = one.scores["base"][number].item()
-        draw_bars(axes, {name: scores[name] for name in names}, named=position == 0)
+        draw_bars(axes, {name: scores[name] for name in names}, named=position == 0, unit=result.unit)
         which = f"{names_of[one.name]}\n" if panels > 1 else ""
-        axes.set_title(literal(f"{which}p({one.label}) = {p:.2f}"), fontsize=8)
+        told = f"p({one.label}) = {p:.2f}" if result.unit is POINTS else f"prediction {p:.3g}"
+        axes.set_title(literal(f"{which}{told}"), fontsize=8)
         axes.set_xlim(-1.08 * widest, 1.08 * widest)
     return figure
 
 
-def draw_bars(axes: Axes, scores: Mapping[str, float], named: bool) -> None:
+def draw_bars(axes: Axes, scores: Mapping[str, float], named: bool, unit: Unit) -> None:
     for place, score in enumerate(scores.values()):
         axes.barh(place, score, color=UP if score > 0 else DOWN, height=0.66)
     axes.axvline(0, color="0.2", linewidth=0.8)
     axes.set_yticks(range(len(scores)), [literal(name) for name in scores] if named else [""] * len(scores), fontsize=7)
     axes.set_ylim(len(scores) - 0.4, -0.6)
-    in_points(axes, "points more probable, by the model", fontsize=7)
+    in_points(axes, f"{'points more probable' if unit is POINTS else 'more'}, by the model", fontsize=7, unit=unit)
 
 
-def in_points(axes: Axes, label: str, fontsize: int) -> None:
-    """An axis of changes of a probability, written in points."""
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.3g}" if abs(value) > 1e-9 else "0")
+def in_points(axes: Axes, label: str, fontsize: int, unit: Unit) -> None:
+    """An axis of changes of a probability, written in points, or of values."""
+    axes.xaxis.set_major_formatter(lambda value, _: f"{unit.factor * value:+.3g}" if abs(value) > 1e-9 else "0")
     axes.tick_params(axis="x", labelsize=7)
     axes.set_xlabel(literal(label), fontsize=fontsize)
     bare(axes)

@@ -10,16 +10,31 @@ from typing import TYPE_CHECKING, NamedTuple
 from cfgen.audit.effect import Effect
 from cfgen.audit.report.text import ALONE, MARKS, capitalized, cohort_title, do_title, interval, points
 from cfgen.audit.results import EVERYONE, BiasRow
+from cfgen.audit.unit import POINTS, Unit
 from cfgen.audit.verdict import VERDICTS
 from cfgen.effects import Estimate
 
 if TYPE_CHECKING:
     from cfgen.audit.outcome import Audited, AuditResult
 
-__all__ = ["BAND", "Answered", "Asked", "Badge", "Group", "Scale", "Strip", "badge", "groups", "scale_of", "strip"]
+__all__ = [
+    "BAND",
+    "Answered",
+    "Asked",
+    "Badge",
+    "Group",
+    "Scale",
+    "Strip",
+    "badge",
+    "drawn_answers",
+    "groups",
+    "scale_of",
+    "strip",
+]
 
 BAND = 0.05  # either side of zero: the bias that the paper calls significant lies beyond
 LEAST = 0.1  # of the scale, either side of zero
+FEW = 3  # classes of a classifier that are drawn for an intervention
 
 
 class Answered(NamedTuple):
@@ -85,11 +100,29 @@ def groups(result: AuditResult) -> list[Group]:
     shown = []
     for among in sorted(cohorts, key=lambda among: among != EVERYONE):
         where = "" if among == EVERYONE else f", only images with {among}"
-        largest = sorted(asked(among, alone), key=lambda one: -abs(one.answers[0].effect.headline.value))
+        largest = sorted(asked(among, alone), key=lambda one: -leading(one))
         shown.append(Group(cohort_title(among), among, largest))
         for name, texts in result.plan.curves.items():
             shown.append(Group(f"Values of {name}{where}", among, asked(among, texts), name))
     return [group for group in shown if group.asked]
+
+
+def leading(one: Asked) -> float:
+    """What interventions are ordered by: the bias of the first classifier, or of the class that changes most."""
+    answers = one.answers if one.answers[0].audited.of_class else one.answers[:1]
+    return max(abs(answered.effect.headline.value) for answered in answers)
+
+
+def drawn_answers(one: Asked) -> list[Answered]:
+    """The answers that are drawn and told in sentences: of every class of a classifier the few that change most, or those that
+    were chosen; tables have all."""
+    shown = []
+    for network in dict.fromkeys(answered.audited.network for answered in one.answers):
+        mine = [answered for answered in one.answers if answered.audited.network == network]
+        if mine[0].audited.of_class and not all(answered.audited.detailed for answered in mine):
+            mine = sorted(mine, key=lambda answered: -abs(answered.effect.headline.value))[:FEW]
+        shown += mine
+    return shown
 
 
 @dataclass(frozen=True)
@@ -104,19 +137,19 @@ class Scale:
         return round(100 * (value - self.low) / (self.high - self.low), 3)
 
 
-def scale_of(shown: Iterable[Group]) -> Scale:
+def scale_of(shown: Iterable[Group], unit: Unit = POINTS) -> Scale:
     """Wide enough for every interval and ground truth."""
-    ends = [-LEAST, LEAST]
+    ends = [-LEAST, LEAST] if unit is POINTS else [0.0]
     for group in shown:
         for one in group.asked:
-            for _, row, effect in one.answers:
+            for _, row, effect in drawn_answers(one):
                 known = [estimate for estimate in (effect.combined, effect.generator) if estimate is not None]
                 ends += [end for estimate in known for end in estimate.interval]
                 ends += [row.truth["bias"]] if row.truth else []
     low, high = min(ends), max(ends)
     step = nice_step(high - low)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    ticks = [round(number * step, 6) for number in range(first, last + 1)]
+    first, last = math.floor(low / step), max(math.ceil(high / step), math.floor(low / step) + 1)
+    ticks = [round(number * step, 12) for number in range(first, last + 1)]
     margin = 0.04 * (ticks[-1] - ticks[0])  # room for half of a number under the ends
     return Scale(ticks[0] - margin, ticks[-1] + margin, ticks)
 
@@ -124,13 +157,14 @@ def scale_of(shown: Iterable[Group]) -> Scale:
 def nice_step(width: float) -> float:
     """A step of 1, 2 or 5 times a power of ten that makes three to eight of the width.
 
-    >>> nice_step(0.6), nice_step(0.2)
-    (0.1, 0.05)
+    >>> nice_step(0.6), nice_step(0.2), nice_step(300)
+    (0.1, 0.05, 50.0)
     """
-    for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5):
-        if width / step <= 8:
+    for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0):
+        if 0.08 < width <= 8 * step:
             return step
-    return 1.0
+    power = 10.0 ** (math.floor(math.log10(width)) - 1) if width > 0 else 1.0
+    return next(step * power for step in (1, 2, 5, 10, 20, 50) if width <= 8 * step * power)
 
 
 class Span(NamedTuple):
@@ -155,7 +189,8 @@ class Strip(NamedTuple):
 
 def strip(answered: Answered, scale: Scale) -> Strip:
     _, row, effect = answered
-    left, right = scale.place(-BAND), scale.place(BAND)
+    band = BAND if effect.unit is POINTS else 0.0
+    left, right = scale.place(-band), scale.place(band)
 
     def span(estimate: Estimate) -> Span:
         return Span(*(scale.place(value) for value in (estimate.value, *estimate.interval)))
@@ -172,10 +207,15 @@ def strip(answered: Answered, scale: Scale) -> Strip:
 
 
 def description(row: BiasRow, effect: Effect) -> str:
+    unit = effect.unit
+
+    def told(estimate: Estimate) -> str:
+        return f"{points(estimate.value, unit)} {unit.name}, interval {interval(estimate, unit)}"
+
     parts = [f"{do_title(row.change)}: {effect.verdict.words}"]
     if effect.combined is not None:
-        parts.append(f"combined estimate {points(effect.combined.value)} points, interval {interval(effect.combined)}")
-    parts.append(f"{ALONE} {points(effect.generator.value)} points, interval {interval(effect.generator)}")
+        parts.append(f"combined estimate {told(effect.combined)}")
+    parts.append(f"{ALONE} {told(effect.generator)}")
     if row.truth:
-        parts.append(f"ground truth {points(row.truth['bias'])} points")
+        parts.append(f"ground truth {points(row.truth['bias'], unit)} {unit.name}")
     return "; ".join(parts)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cfgen.audit.unit import POINTS
 from cfgen.audit.verdict import HALF, LEVEL, NOT_DRAWN, WEAK
 from cfgen.effects import ENOUGH
 from cfgen.effects.nuisance import FOLDS
@@ -35,13 +36,7 @@ def methods(result: AuditResult) -> list[Point]:
         else "the model's reconstructions of the images"
     )
     found = [
-        Point(
-            "Bias",
-            f"The classifier says yes where its probability is above {result.threshold:g}. The bias of an "
-            "intervention is the share of yes after it minus the share of yes before it, over the images that do not "
-            "have the values yet. It is also the share of answers that flip to yes minus the share that flip to no. "
-            "A point is one image in a hundred.",
-        ),
+        what_is_measured(result),
         Point(
             "The model's word",
             "The model draws each image as it would have been (its counterfactual), and the classifier's answers are "
@@ -84,6 +79,25 @@ def methods(result: AuditResult) -> list[Point]:
     return found
 
 
+def what_is_measured(result: AuditResult) -> Point:
+    if result.unit is not POINTS:
+        return Point(
+            "Effect",
+            "The effect of an intervention is the mean prediction after it minus the mean prediction before it, over the images "
+            "that do not have the values yet, in the units of what is predicted.",
+        )
+    says = f"The classifier says yes where its probability is above {result.threshold:g}."
+    if result.classes:
+        says = "Each class is asked about against the rest: yes is that it is the most probable of all."
+    return Point(
+        "Bias",
+        f"{says} The bias of an "
+        "intervention is the share of yes after it minus the share of yes before it, over the images that do not "
+        "have the values yet. It is also the share of answers that flip to yes minus the share that flip to no. "
+        "A point is one image in a hundred.",
+    )
+
+
 def sometimes(result: AuditResult, effects: list[Effect]) -> list[Point]:
     """Methods that not every audit uses."""
     found = []
@@ -111,6 +125,25 @@ def sometimes(result: AuditResult, effects: list[Effect]) -> list[Point]:
                 "Windows",
                 "Hardly any image has exactly a value of a continuous attribute: those within a window of it count "
                 "as having it, and the regression allows for the distance.",
+            )
+        )
+    if result.plan.shifts:
+        found.append(
+            Point(
+                "Shifts",
+                "A shift adds the same amount to each image's own value; images that would leave the range of the training "
+                "images are left out. Real images answer it as a modified treatment policy: a regression on the value and all "
+                "that the intervention does not cause predicts the answer at the shifted value, and images weighted to be "
+                "distributed as the shifted ones correct it (the weights are odds of telling shifted rows from rows as "
+                "they are).",
+            )
+        )
+    if result.plan.start:
+        found.append(
+            Point(
+                "Contrasts",
+                "A contrast compares the same images at two values: the second minus the first, over all images. Real images "
+                "near either value answer it, each side weighted to be like all images.",
             )
         )
     if any(effect.held for effect in effects):

@@ -7,9 +7,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cfgen.audit.label import ANY
-from cfgen.audit.report import details, tables
+from cfgen.audit.report import classes, details, tables
 from cfgen.audit.report import pictures as figures
-from cfgen.audit.report.forest import Answered, Badge, Group, Scale, Strip, badge, groups, scale_of, strip
+from cfgen.audit.report.forest import (
+    Answered,
+    Badge,
+    Group,
+    Scale,
+    Strip,
+    badge,
+    drawn_answers,
+    groups,
+    scale_of,
+    strip,
+)
 from cfgen.audit.report.methods import assumptions, methods
 from cfgen.audit.report.pictures import ReportFigure
 from cfgen.audit.report.quality import warnings_of_all
@@ -18,7 +29,7 @@ from cfgen.audit.report.text import (
     capitalized,
     do_title,
     finding,
-    joined,
+    in_words,
     kind,
     marked,
     next_steps,
@@ -27,6 +38,7 @@ from cfgen.audit.report.text import (
 )
 from cfgen.audit.report.words import READING, words
 from cfgen.audit.results import EVERYONE
+from cfgen.audit.unit import POINTS, Unit
 from cfgen.audit.verdict import VERDICTS
 from cfgen.reporting.numbers import count_of, share
 from cfgen.reporting.pages import PagePicture, markdown_page, page, page_picture
@@ -87,14 +99,15 @@ def report_markdown(result: AuditResult) -> str:
 def content(result: AuditResult) -> dict[str, Any]:
     """All that a report shows, as text and numbers."""
     drawn = groups(result)
-    scale = scale_of(drawn)
+    scale = scale_of(drawn, result.unit)
     return {
         "title": title(result),
         "asked": asked(result),
         "summary": summary(drawn),
         "sections": [section(result, group, scale) for group in drawn],
-        "axis": axis(scale),
+        "axis": axis(scale, result.unit),
         "zero": scale.place(0),
+        "in_points": result.unit is POINTS,
         "estimates": estimates_figure(drawn),
         "truths": truths(drawn),
         "next_steps": next_steps(result),
@@ -107,6 +120,8 @@ def content(result: AuditResult) -> dict[str, Any]:
         "contrast_tables": tables.contrast_tables(result),
         "subgroup_tables": tables.subgroup_tables(result),
         "flip_tables": tables.flip_tables(result),
+        "class_tables": classes.class_tables(result),
+        "matrices": classes.matrix_figures(result),
         "scatters": figures.scatter_figures(result),
         "transformation_tables": tables.transformation_tables(result),
         "rankings": figures.ranking_figures(result),
@@ -127,7 +142,9 @@ def content(result: AuditResult) -> dict[str, Any]:
 
 
 def title(result: AuditResult) -> str:
-    several = len(result.audited) > 1
+    if result.unit is not POINTS:
+        return "What changes the network's prediction?"
+    several = len({one.network for one in result.audited}) > 1 or (len(result.audited) > 1 and not result.classes)
     labels = list(dict.fromkeys(one.label for one in result.audited))
     about = f" about “{labels[0]}”?" if len(labels) == 1 and labels[0] != ANY else "?"
     return ("Are the classifiers biased" if several else "Is the classifier biased") + about
@@ -136,15 +153,18 @@ def title(result: AuditResult) -> str:
 def asked(result: AuditResult) -> list[tuple[str, str]]:
     """Who was asked what, in a few lines."""
     options, data = result.facts.get("options") or {}, result.facts.get("data") or {}
-    several = len(result.audited) > 1
-    lines = []
-    for number, one in enumerate(result.audited, start=1):
+    plain = [one for one in result.audited if not one.of_class]
+    several = len(plain) + len(result.classes) > 1
+    lines = classes.asked_lines(result, several)
+    for number, one in enumerate(plain, start=1 + len(lines)):
         right = (
             ""
             if one.accuracy is None
             else f"; right for {share(one.accuracy)} of the images themselves, by the data's own labels"
         )
         text = f"{one.name}: says “{one.label}” where its probability is above {result.threshold:g}{right}"
+        if result.unit is not POINTS:
+            text = f"{one.name}: predicts a value, whose changes are in its own units"
         lines.append((f"classifier {number}" if several else "classifier", text))
     models = [options.get("model"), *(one.get("source") for one in result.facts.get("models") or [])]
     names = ", ".join(str(name or "a model in memory") for name in models)
@@ -152,7 +172,7 @@ def asked(result: AuditResult) -> list[tuple[str, str]]:
     split = f" of the {data['split']} split" if "split" in data else ""
     lines.append(("images", f"{count_of(result.findings.images, 'image')}{split}"))
     in_curves = {text for texts in result.plan.curves.values() for text in texts}
-    changes = [joined(text) for text in result.plan.do if text not in in_curves]
+    changes = [in_words(text) for text in result.plan.do if text not in in_curves]
     changes += [f"{name} at each of {len(texts)} values" for name, texts in result.plan.curves.items()]
     says = "what would they say" if several else "what would it say"
     lines.append(("question", f"{says} of the same images with {'; with '.join(changes)}?"))
@@ -177,11 +197,13 @@ def truths(drawn: Sequence[Group]) -> tuple[int, int] | None:
 
 def all_warnings(result: AuditResult) -> list[str]:
     names = short_names(result)
-    return warnings_of_all({names[one.name]: one.findings for one in result.audited}, result.plan)
+    return warnings_of_all({names[one.name]: one.findings for one in result.detailed}, result.plan)
 
 
 def section(result: AuditResult, group: Group, scale: Scale) -> Section:
-    shown = [Shown(do_title(one.change), [found(result, each, scale) for each in one.answers]) for one in group.asked]
+    shown = [
+        Shown(do_title(one.change), [found(result, each, scale) for each in drawn_answers(one)]) for one in group.asked
+    ]
     all_images = group.among == EVERYONE
     curve = figures.curve_figure(result, group.curve) if group.curve and all_images else None
     return Section(group.title, all_images, bool(group.curve), curve, shown)
@@ -191,7 +213,8 @@ def found(result: AuditResult, answered: Answered, scale: Scale) -> Found:
     one, row, effect = answered
     sentence = finding(row, one.label)
     low, high = effect.headline.interval
-    numbers = f"{points(effect.headline.value)} ({points(low)} to {points(high)})"
+    unit = effect.unit
+    numbers = f"{points(effect.headline.value, unit)} ({points(low, unit)} to {points(high, unit)})"
     return Found(
         short_names(result)[one.name] if len(result.audited) > 1 else "",
         badge(effect.verdict.code),
@@ -204,17 +227,22 @@ def found(result: AuditResult, answered: Answered, scale: Scale) -> Found:
     )
 
 
-def axis(scale: Scale) -> list[tuple[float, str]]:
+def axis(scale: Scale, unit: Unit) -> list[tuple[float, str]]:
     """Where on the axis which number stands."""
-    return [(scale.place(tick), "0" if tick == 0 else f"{100 * tick:+.0f}") for tick in scale.ticks]
+    digits = ".0f" if unit is POINTS else unit.digits
+    return [(scale.place(tick), "0" if tick == 0 else f"{unit.factor * tick:+{digits}}") for tick in scale.ticks]
+
+
+def which_class(answered: Answered) -> str:
+    return f"{answered.audited.of_class} " if answered.audited.of_class else ""
 
 
 def estimates_figure(drawn: Sequence[Group]) -> ReportFigure:
     """All estimates, as the page draws them itself."""
     text = "; ".join(
-        f"{do_title(one.change)} {marked(answered.effect.verdict.code)}"
+        f"{do_title(one.change)} {which_class(answered)}{marked(answered.effect.verdict.code)}"
         for group in drawn
         for one in group.asked
-        for answered in one.answers
+        for answered in drawn_answers(one)
     )
     return ReportFigure("estimates", f"Estimates with their intervals: {text}")

@@ -10,6 +10,7 @@ from cfgen.audit.report.forest import Badge, badge
 from cfgen.audit.report.text import ALONE, do_title, marked, points, short_names
 from cfgen.audit.results import EVERYONE
 from cfgen.audit.shown import flip_name
+from cfgen.audit.unit import POINTS
 from cfgen.reporting.numbers import share
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Examples(NamedTuple):
 
 def flip_figures(result: AuditResult) -> list[Examples]:
     found = []
-    for number, one in enumerate(result.audited, start=1):
+    for number, one in enumerate(result.detailed, start=1):
         effects = {row.change: row.effect for row in one.findings.bias if row.among == EVERYONE}
         shown = []
         for name in result.plan.do:
@@ -70,11 +71,12 @@ def flip_figures(result: AuditResult) -> list[Examples]:
 def local_figures(result: AuditResult) -> list[ReportFigure]:
     texts: Mapping[int, list[str]] = {number: [] for number in result.local}
     for record in result.records().get("local", []):
-        texts[record["image"]].append(f"{record['attribute']} {points(record['score'])}")
+        texts[record["image"]].append(f"{record['attribute']} {points(record['score'], result.unit)}")
     return [
         ReportFigure(
             figure_name("local", str(number)),
-            f"Image {number}, and by how many points each attribute makes yes more probable, by the model alone: "
+            f"Image {number}, and by how many {result.unit.name} each attribute makes "
+            f"{'yes more probable' if result.unit is POINTS else 'the prediction higher'}, by the model alone: "
             f"{', '.join(found)}",
         )
         for number, found in texts.items()
@@ -86,29 +88,29 @@ def curve_figure(result: AuditResult, name: str) -> ReportFigure:
     effects = {row.change: row.effect for row in result.bias if row.change in texts and row.among == EVERYONE}
     numbers = "; ".join(
         f"{change} {marked(effect.verdict.code)}, "
-        + (f"combined {points(effect.combined.value)}" if effect.combined else ALONE)
-        + f", model {points(effect.generator.value)}"
+        + (f"combined {points(effect.combined.value, effect.unit)}" if effect.combined else ALONE)
+        + f", model {points(effect.generator.value, effect.unit)}"
         for change, effect in effects.items()
         if effect is not None
     )
-    return ReportFigure(figure_name("curve", name), f"Bias in points over values of {name}: {numbers}")
+    return ReportFigure(figure_name("curve", name), f"Bias in {result.unit.name} over values of {name}: {numbers}")
 
 
 def ranking_figures(result: AuditResult) -> list[ReportFigure]:
     return [
         ReportFigure(
             numbered("attribute_ranking", number),
-            "Attributes by importance, in points, by the model alone: "
-            + ", ".join(f"{line.attribute} {points(line.score)}" for line in one.findings.importance),
+            f"Attributes by importance, in {result.unit.name}, by the model alone: "
+            + ", ".join(f"{line.attribute} {points(line.score, result.unit)}" for line in one.findings.importance),
         )
-        for number, one in enumerate(result.audited, start=1)
+        for number, one in enumerate(result.detailed, start=1)
         if one.findings.importance
     ]
 
 
 def scatter_figures(result: AuditResult) -> list[ReportFigure]:
-    found = []
-    for number, one in enumerate(result.audited, start=1):
+    found: list[ReportFigure] = []
+    for number, one in enumerate(result.detailed if result.unit is POINTS else [], start=1):
         who = f" ({short_names(result)[one.name]})" if len(result.audited) > 1 else ""
         shares = "; ".join(
             f"{row.change} ({marked(row.effect.verdict.code)}): {share(row.values['up'])} to yes, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,8 @@ OVERALL = ("mse_x", "mae_z", "composition", "fid")  # shown from files of scores
 
 def warnings(findings: Findings, plan: Plan) -> list[str]:
     """What has to be known before the numbers are believed, in sentences."""
-    texts = (flipped_by_the_model(findings, plan), one_direction_only(findings), worse_than_untouched(findings))
+    of_answers = [] if findings.value else [flipped_by_the_model(findings, plan), one_direction_only(findings)]
+    texts = (*of_answers, worse_than_untouched(findings))
     return [text for text in texts if text]
 
 
@@ -86,6 +88,12 @@ def quality_rows(findings: Findings, plan: Plan, scores: Mapping[str, Any], pred
         ("answers yes, real images", share(error["positive_real"])),
         ("answers yes, reconstructions", share(error["positive_own"])),
     ]
+    if findings.value:
+        rows[1:] = [
+            ("correlation of the predictions for an image and its reconstruction", f"{error['agreement']:.3f}"),
+            ("mean prediction, real images", f"{error['positive_real']:.4g}"),
+            ("mean prediction, reconstructions", f"{error['positive_own']:.4g}"),
+        ]
     for row in interventions(findings):
         if row.truth:
             distance = f"{levels(row.error)} (unchanged image: {levels(row.untouched)})"
@@ -130,7 +138,7 @@ def scores_of(scores: Mapping[str, Any], attributes: set[str]) -> list[tuple[str
     numbers = {
         key: float(value)
         for key, value in scores.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) > sys.float_info.max
     }
     about = scores.get("about")
     if not isinstance(about, Mapping):

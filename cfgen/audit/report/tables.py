@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfgen.audit.effect import Effect
-from cfgen.audit.report.forest import Answered, Group, groups
+from cfgen.audit.report.forest import Answered, Group, drawn_answers, groups
 from cfgen.audit.report.text import ALONE, cohort_title, do_title, kind, marked, points, short_names, significance
 from cfgen.audit.results import EVERYONE
+from cfgen.audit.unit import POINTS, Unit
 from cfgen.effects import Estimate
 from cfgen.reporting.numbers import share
 
@@ -65,15 +66,17 @@ def bias_table(result: AuditResult, group: Group) -> Table:
 def bias_line(result: AuditResult, change: str, answered: Answered, paired: bool, known: bool) -> Row:
     one, row, effect = answered
     cells = [*classifier_cell(result, one), marked(effect.verdict.code), short_kind(effect), f"{effect.changed:,}"]
+    unit = effect.unit
     cells += [
-        "none" if effect.combined is None else with_span(effect.combined),
+        "none" if effect.combined is None else with_span(effect.combined, unit),
         significance(effect),
-        with_span(effect.real),
+        with_span(effect.real, unit),
     ]
-    cells += [with_span(effect.pairs)] if paired else []
-    cells += [with_span(effect.generator)]
+    cells += [with_span(effect.pairs, unit)] if paired else []
+    cells += [with_span(effect.generator, unit)]
     if known:
-        cells.append(f"{points(row.truth['bias'])}, {'inside' if row.truth_within else 'outside'}" if row.truth else "")
+        inside = "inside" if row.truth_within else "outside"
+        cells.append(f"{points(row.truth['bias'], unit)}, {inside}" if row.truth else "")
     return Row(do_title(change), cells, doubtful(effect.verdict.good))
 
 
@@ -87,7 +90,7 @@ def flip_tables(result: AuditResult) -> list[Table]:
     heads = ["intervention", *classifier_head(result), "verdict", "answers that flip", "no → yes", "yes → no"]
     heads += ["no → yes, possible", "yes → no, possible"]
     tables = []
-    for group in groups(result):
+    for group in groups(result) if result.unit is POINTS else ():
         rows = [
             Row(
                 do_title(asked.change),
@@ -100,7 +103,7 @@ def flip_tables(result: AuditResult) -> list[Table]:
                 doubtful(effect.verdict.good),
             )
             for asked in group.asked
-            for one, row, effect in asked.answers
+            for one, row, effect in drawn_answers(asked)
         ]
         tables.append(Table(group.title, heads, rows))
     return tables
@@ -126,9 +129,9 @@ def transformation_tables(result: AuditResult) -> list[Table]:
                 f"{points(row.values['bias'])} ({points(row.values['bias/low'])} to {points(row.values['bias/high'])})",
             ],
         )
-        for one in result.audited
+        for one in result.detailed
         for row in one.findings.bias
-        if not row.do and row.n and row.among == EVERYONE
+        if not row.do and row.n and row.among == EVERYONE and result.unit is POINTS
     ]
     heads = ["transformation", *classifier_head(result), "images", "answers that flip", "no → yes", "yes → no", "bias"]
     return [Table("Transformations that change no attribute", heads, rows)] if rows else []
@@ -149,10 +152,10 @@ def contrast_line(result: AuditResult, contrast: Contrast) -> Row:
     for name in (contrast.classifier, contrast.against):
         effect = effect_of(result, name, contrast.among, contrast.change)
         used = effect.headline if contrast.corrected else effect.generator
-        cells += [names[name], f"{points(used.value)} {marked(effect.verdict.code)}"]
+        cells += [names[name], f"{points(used.value, effect.unit)} {marked(effect.verdict.code)}"]
         good.append(effect.verdict.good)
         which = short_kind(effect)
-    cells += [which, with_span(contrast.estimate), "combined" if contrast.corrected else ALONE]
+    cells += [which, with_span(contrast.estimate, result.unit), "combined" if contrast.corrected else ALONE]
     return Row(do_title(contrast.change), cells, doubtful(*good))
 
 
@@ -165,7 +168,8 @@ def subgroup_tables(result: AuditResult) -> list[Table]:
     """One for each intervention."""
     heads = ["subgroup", *classifier_head(result), "verdict", "images", "bias (simultaneous interval)", "from"]
     heads += ["do the subgroups differ? (corrected p)"]
-    found = [(one, row) for one in result.audited for row in one.subgroups]
+    found = [(one, row) for one in result.detailed for row in one.subgroups]
+    unit = result.unit
     tables = []
     for change in dict.fromkeys(row.change for _, row in found):
         rows = [
@@ -175,7 +179,7 @@ def subgroup_tables(result: AuditResult) -> list[Table]:
                     *classifier_cell(result, one),
                     marked(row.verdict),
                     f"{row.n:,}",
-                    f"{points(row.bias)} ({points(row.low)} to {points(row.high)})",
+                    f"{points(row.bias, unit)} ({points(row.low, unit)} to {points(row.high, unit)})",
                     "combined" if row.corrected else ALONE,
                     p_value(row.differs),
                 ],
@@ -215,9 +219,7 @@ def classifier_cell(result: AuditResult, one: Audited) -> list[str]:
     return [short_names(result)[one.name]] if len(result.audited) > 1 else []
 
 
-def span(estimate: Estimate) -> str:
-    return f"{points(estimate.low)} to {points(estimate.high)}"
-
-
-def with_span(estimate: Estimate | None) -> str:
-    return "cannot say" if estimate is None else f"{points(estimate.value)} ({span(estimate)})"
+def with_span(estimate: Estimate | None, unit: Unit) -> str:
+    if estimate is None:
+        return "cannot say"
+    return f"{points(estimate.value, unit)} ({points(estimate.low, unit)} to {points(estimate.high, unit)})"

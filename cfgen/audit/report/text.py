@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfgen.audit.effect import Effect
 from cfgen.audit.results import EVERYONE, BiasRow
+from cfgen.audit.unit import POINTS, Unit
 from cfgen.effects import Estimate
+from cfgen.interventions import Contrast, Shift
+from cfgen.interventions.parse import parse_value
 from cfgen.reporting.numbers import share
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ __all__ = [
     "do_title",
     "finding",
     "how_often",
+    "in_words",
     "interval",
     "kind",
     "marked",
@@ -47,6 +51,7 @@ BEYOND = {
     "0": "The interval excludes zero, but not a bias of less than 5 points.",
     "no": "The interval includes zero: there may be no difference.",
 }
+BEYOND_ZERO = {"0": "The interval excludes zero.", "no": BEYOND["no"]}
 
 
 class Sentence(NamedTuple):
@@ -65,22 +70,52 @@ def finding(row: BiasRow, label: str) -> Sentence:
     """One sentence or two for those who read nothing else, of an intervention that was judged."""
     effect = row.effect
     assert effect is not None, "a transformation is not judged"
-    change, says = joined(row.change), f"says “{label}”"
+    change, unit = in_words(row.change), effect.unit
+    who, says = ("the classifier", f"says “{label}”") if unit is POINTS else ("the network", "predicts")
     verdict = capitalized(effect.verdict.words)
-    number = how_often(effect.headline.value)
-    span = f"[95 % confidence interval {interval(effect.headline)}]"
+    number = how_often(effect.headline.value) if unit is POINTS else how_much(effect.headline.value, unit)
+    span = f"[95 % confidence interval {interval(effect.headline, unit)}]"
     which = f" ({kind(effect)})"
     if effect.combined is None:
         return Sentence(
             verdict,
-            f"with {change}, by {ALONE}, the classifier ",
+            f"with {change}, by {ALONE}, {who} ",
             f"{says} {number}",
             f" {span}{which}. This interval knows of the choice of images, not of the model's error.",
         )
-    rest = f" {span}{which}. {BEYOND[effect.significant]}"
+    beyond = BEYOND[effect.significant] if unit is POINTS else BEYOND_ZERO[effect.significant]
+    rest = f" {span}{which}. {beyond}"
     if not effect.verdict.good:
-        rest += f" By {ALONE} it would be {how_often(effect.generator.value)}."
-    return Sentence(verdict, f"with {change}, the classifier ", f"{says} {number}", rest)
+        value = effect.generator.value
+        rest += f" By {ALONE} it would be {how_often(value) if unit is POINTS else how_much(value, unit)}."
+    return Sentence(verdict, f"with {change}, {who} ", f"{says} {number}", rest)
+
+
+def how_much(change: float, unit: Unit) -> str:
+    """A change of predicted values in words.
+
+    >>> from cfgen.audit.unit import VALUES
+    >>> how_much(-0.02, VALUES)
+    '0.02 less on average'
+    """
+    return f"{unit.size(change)} {'more' if change > 0 else 'less'} on average" if change else "the same on average"
+
+
+def in_words(change: str) -> str:
+    """An intervention in a sentence.
+
+    >>> in_words("Young=0,Bangs=1"), in_words("size=-0.5sd"), in_words("size=10:20")
+    ('Young=0 and Bangs=1', 'size 0.5 standard deviations lower', 'size at 20 rather than at 10')
+    """
+    name, _, text = change.partition("=")
+    value = None if "," in change else parse_value(text)
+    if isinstance(value, Contrast):
+        return f"{name} at {value.end:g} rather than at {value.start:g}"
+    if isinstance(value, Shift):
+        amount, one = abs(value.amount), abs(value.amount) == 1
+        what = f" standard deviation{'' if one else 's'}" if value.sd else ""
+        return f"{name} {amount:g}{what} {'higher' if value.amount > 0 else 'lower'}"
+    return joined(change)
 
 
 def how_often(bias: float) -> str:
@@ -94,28 +129,27 @@ def how_often(bias: float) -> str:
     return f"{100 * abs(bias):.1f} points {'more' if bias > 0 else 'less'} often"
 
 
-def interval(estimate: Estimate) -> str:
-    """The ends of an interval in points, in words where they lie on different sides.
+def interval(estimate: Estimate, unit: Unit = POINTS) -> str:
+    """The ends of an interval in points (or another unit), in words where they lie on different sides.
 
     >>> import numpy as np
     >>> interval(Estimate(-0.12, np.array([-0.1, 0.1] * 50), 100)), interval(Estimate(0.01, np.array([-0.1, 0.1] * 50), 100))
     ('10.0 to 14.0', '1.0 less to 3.0 more')
     """
-    low, high = (100 * end for end in estimate.interval)
+    low, high = estimate.interval
     if low < 0 < high:
-        return f"{-low:.1f} less to {high:.1f} more"
+        return f"{unit.size(low)} less to {unit.size(high)} more"
     near, far = sorted((abs(low), abs(high)))
-    return f"{near:.1f} to {far:.1f}"
+    return f"{unit.size(near)} to {unit.size(far)}"
 
 
-def points(value: float) -> str:
-    """A difference of shares in points, with its sign.
+def points(value: float, unit: Unit = POINTS) -> str:
+    """A difference of shares in points (or one in another unit), with its sign.
 
     >>> points(0.2614), points(-0.00001)
     ('+26.1', '0.0')
     """
-    text = f"{100 * value:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text
+    return unit.text(value)
 
 
 def which_effect(effect: Effect) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cfgen.audit.report.text import ALONE, joined
+from cfgen.audit.unit import POINTS
 
 if TYPE_CHECKING:
     from cfgen.audit.outcome import AuditResult
@@ -26,8 +27,15 @@ def words(result: AuditResult) -> dict[str, str]:
     effects = (
         "; ".join(f"{cause} causes {effect}" for cause, effect in result.graph.edges) or "no attribute causes another"
     )
+    several = f" of the {len(result.classes[0].classes)} classes" if result.classes else ""
     held = f" {joined(','.join(result.plan.hold))} kept their values where that is said." if result.plan.hold else ""
-    return {
+    found = {
+        "classes": (
+            f"The answer is the most probable{several}. The bias of a class is the share of images that turn into it minus the "
+            "share that leave it, in points. Over all classes it adds up to zero by the model and by real images, and nearly so "
+            "combined, for each class is combined to be narrowest. The marks are the verdicts, and the largest bias stands "
+            f"first. From which class to which answers go is {ALONE}: the colour of a cell is its share of the row."
+        ),
         "flips": (
             f"Drawn at random among the images whose answer flips. Under each image, the probability of {yes}. These "
             "pictures are the model's word: read its verdict before you believe them."
@@ -81,3 +89,22 @@ def words(result: AuditResult) -> dict[str, str]:
             f"not, may change too, and all attributes show in the image x. Here: {effects}."
         ),
     }
+    if result.unit is not POINTS:
+        found |= {
+            "bias": (
+                "Numbers are changes of the mean prediction, in the units of what is predicted, with 95 % confidence intervals "
+                "in brackets. “Significant” says whether the interval excludes zero (“not zero”). A total effect counts "
+                "everything that follows from the intervention by the causal graph; a direct effect leaves out what goes through "
+                f"held attributes.{held}"
+            ),
+            "local": (
+                "How much higher each attribute makes the prediction for this one image, by the model's counterfactuals of it. "
+                "This is the model's word, and no interval can be given for a single image."
+            ),
+            "importance": (
+                "How much higher the attribute makes the prediction, while everything else is what the causal graph makes of it; "
+                f"mean over the first {first:,} images. This is {ALONE} and a total effect: real images do not correct it, and "
+                "the interval does not know of the model's error."
+            ),
+        }
+    return found

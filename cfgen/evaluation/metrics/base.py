@@ -112,6 +112,11 @@ class Metric(ABC):
         """What it would need to score this subject, None if nothing; refuses a judge that is there and does not fit."""
         return None
 
+    @classmethod
+    def uses(cls, judges: Judges) -> set[str]:
+        """Which arguments of `evaluate` have a part in its scores alone; one that no metric uses is refused."""
+        return set()
+
     @abstractmethod
     def descriptions(self) -> dict[str, Description]:
         """All its scores, known before any image is seen."""

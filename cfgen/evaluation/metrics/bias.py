@@ -55,6 +55,10 @@ class ClassifierBias(Metric):
         require_binary(subject.mechanism.scm.schema)
         return None
 
+    @classmethod
+    def uses(cls, judges: Judges) -> set[str]:
+        return {"classifier"}
+
     def descriptions(self) -> dict[str, Description]:
         return {
             f"bias/do({k}={value})": self.describe(

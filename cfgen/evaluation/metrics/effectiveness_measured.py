@@ -58,6 +58,10 @@ class EffectivenessMeasured(Metric):
             return None
         return Missing(None, "data that can measure attributes on an image, such as MorphoMNIST")
 
+    @classmethod
+    def uses(cls, judges: Judges) -> set[str]:
+        return {"values"}
+
     def descriptions(self) -> dict[str, Description]:
         found = {}
         for k, j in ((k, j) for k in self.names for j in self.names):

@@ -53,6 +53,10 @@ class EffectivenessPredicted(Metric):
             common_attributes(subject.mechanism.scm.schema, judge.schema)
         return None if judges.predictors else Missing("predictor", "a predictor")
 
+    @classmethod
+    def uses(cls, judges: Judges) -> set[str]:
+        return {"predictor"}
+
     def descriptions(self) -> dict[str, Description]:
         found = {}
         for k in self.schema.names:

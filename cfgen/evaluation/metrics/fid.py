@@ -34,6 +34,10 @@ class GeneratedFID(Metric):
     def missing(cls, subject: Subject, judges: Judges) -> Missing | None:
         return Missing("fid", "a network for features") if judges.fid is None else None
 
+    @classmethod
+    def uses(cls, judges: Judges) -> set[str]:
+        return {"fid"}
+
     def descriptions(self) -> dict[str, Description]:
         return {f"fid_{self.judges.network}/generated": self.describe(direction=-1, width=0)}
 

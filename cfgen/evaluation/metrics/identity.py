@@ -73,6 +73,10 @@ class Identity(Metric):
     def faces(self, x: Tensor) -> Tensor:
         return self.network(x, self.data.eyes)
 
+    @classmethod
+    def uses(cls, judges: Judges) -> set[str]:
+        return {"identity"}
+
     def descriptions(self) -> dict[str, Description]:
         table = f"Identity ({self.network.name}: distance between faces; the same person below {self.threshold:.3f})"
         rows = {RECONSTRUCTION: None} | {do_name(k): k for k in self.schema.names}

@@ -60,6 +60,10 @@ class LabelAccuracy(Metric):
             return Missing("classifier", "a classifier of more than two labels")
         return None
 
+    @classmethod
+    def uses(cls, judges: Judges) -> set[str]:
+        return {"predictor"} if of_labels(judges) is None else {"classifier"}
+
     def descriptions(self) -> dict[str, Description]:
         return {
             self.score: self.describe(direction=1, attribute=self.label, judges=self.readers),

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.classifiers.load import FixedBatch
 from cfgen.errors import UserError
+from cfgen.external.classifier import ExternalClassifier
 from lightning_modules import Classifier
 
 

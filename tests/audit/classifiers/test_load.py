@@ -10,9 +10,9 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
-from cfgen.audit.classifiers.external import ExternalClassifier
 from cfgen.audit.classifiers.load import FixedBatch, load_network
 from cfgen.errors import UserError
+from cfgen.external.classifier import ExternalClassifier
 
 
 @pytest.fixture(autouse=True)

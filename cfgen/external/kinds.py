@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 __all__ = ["KINDS", "LAYOUTS", "OUTPUTS", "Layout", "Output"]
 
-Output = Literal["logit", "multilabel", "probability", "class"]
+Output = Literal["logit", "multilabel", "probability", "class", "value"]
 Layout = Literal["nchw", "nhwc"]
 OUTPUTS: tuple[str, ...] = get_args(Output)
 LAYOUTS: tuple[str, ...] = get_args(Layout)

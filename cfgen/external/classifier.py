@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from cfgen.attributes import unknown_name
-from cfgen.audit.classifiers.kinds import LAYOUTS, OUTPUTS
 from cfgen.errors import UserError
-from lightning_modules import Classifier
+from cfgen.external.kinds import LAYOUTS, OUTPUTS
 
-__all__ = ["ExternalClassifier"]
+__all__ = ["ExternalClassifier", "not_finite"]
 
 
 class ExternalClassifier(nn.Module):
@@ -30,7 +29,7 @@ class ExternalClassifier(nn.Module):
         layout: "nchw", or "nhwc" for channels last.
         output: what the network returns.  "logit" and "probability" are (N,), (N, 1) or one for each class, (N, classes), of
             which one is true; "multilabel" is a logit for each label, (N, labels), of which any may be true; "class" is the
-            number of the class, (N,).  From "class" the probability is 0 or 1.
+            number of the class, (N,).  From "class" the probability is 0 or 1.  "value" is for a `Regressor`.
         positive: the class or label whose probability is returned; by default 1 of two classes, and the only label.
     """
 
@@ -186,7 +185,7 @@ class ExternalClassifier(nn.Module):
                 argument="output",
             )
         # cfgen's own return logits, which are near 0 where they are hardly trained
-        if self.output == "probability" or isinstance(self.network, Classifier) or not within or low == high:
+        if self.output == "probability" or getattr(self.network, "returns_logits", False) or not within or low == high:
             return
         sums_to_one = exclusive and bool(((output.sum(dim=1) - 1).abs() < 0.02).all())
         # logits such as (0, logit) may lie there; one alone would always say yes, and of many none ever
@@ -204,7 +203,7 @@ class ExternalClassifier(nn.Module):
         # for networks in whole numbers that round by the largest number of the batch
         for images, before, when, tolerance in (
             (x, p, "the second time", 1e-3),
-            (x.roll(1, 0)[:few], p.roll(1)[:few], "beside other images", 1e-2),
+            (x.roll(1, 0)[:few], p.roll(1, 0)[:few], "beside other images", 1e-2),
         ):
             difference = (self(images) - before).abs().max().item()
             if difference > tolerance:

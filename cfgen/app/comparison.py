@@ -1,0 +1,68 @@
+"""Two audits side by side: the same interventions, before and after a repair, or by two models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cfgen.app.audits import Earlier
+
+__all__ = ["compared"]
+
+Found = Mapping[str, Any]
+
+
+def compared(one: Earlier, other: Earlier) -> dict[str, Any]:
+    """A row for each classifier, intervention and cohort of either audit, with the estimate of each and their difference.
+
+    A difference is left out where either has no number.  It has no interval: two audits do not say which images they share.
+    """
+    sides = [_rows(audit.found()) for audit in (one, other)]
+    rows = []
+    for key in dict.fromkeys([*sides[0], *sides[1]]):
+        cells = [side.get(key) for side in sides]
+        values = [cell["value"] for cell in cells if cell is not None and cell["value"] is not None]
+        rows.append(
+            {
+                "do": key[0],
+                "among": key[1],
+                "cells": cells,
+                "difference": values[1] - values[0] if len(values) == 2 else None,
+            }
+        )
+    return {"rows": rows, "titles": [title_of(audit) for audit in (one, other)]}
+
+
+def title_of(audit: Earlier) -> dict[str, Any]:
+    """What an audit was of, for a list."""
+    found = audit.found()
+    data = found.get("data") or {}
+    return {
+        "id": audit.id,
+        "model": audit.model,
+        "number": audit.folder.name,
+        "classifiers": [str(part.get("classifier")) for part in found.get("classifiers_audited") or []],
+        "do": list(dict.fromkeys(key[0] for key in _rows(found))),
+        "images": data.get("images"),
+        "split": data.get("split"),
+        "label": found.get("label"),
+        "command": found.get("command"),
+    }
+
+
+def _rows(found: Found) -> dict[tuple[str, str], dict[str, Any]]:
+    """The headline estimate of the first classifier by intervention and cohort: the combined one, or else the model's word."""
+    rows = {}
+    for part in (found.get("classifiers_audited") or [])[:1]:
+        for row in part.get("interventions") or []:
+            estimate = row.get("combined") or row.get("generator") or {}
+            verdict = row.get("verdict") or {}
+            rows[str(row.get("do")), str(row.get("among"))] = {
+                "value": estimate.get("value"),
+                "low": estimate.get("low"),
+                "high": estimate.get("high"),
+                "combined": bool(row.get("combined")),
+                "verdict": verdict.get("words", ""),
+                "good": verdict.get("code") == "agrees",
+            }
+    return rows

@@ -1,0 +1,36 @@
+"""The page "Data": what `cfgen data` shows, for the data that a model was trained on."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from cfgen.app.drawing import data_uri
+from cfgen.attributes import Columns
+from cfgen.audit.material import read_data
+from cfgen.errors import UserError
+from cfgen.reporting.files import png
+from cfgen.runs.data import run_data
+from cfgen.runs.model import TrainedModel
+
+__all__ = ["columns_of", "report_of"]
+
+
+def report_of(model: TrainedModel) -> dict[str, Any]:
+    """The report of `look` as plain values, its sheet of images, and the whole of it as a page of its own."""
+    from cfgen.reporting.dataset import look  # here: it brings statistics that no other page needs
+    from cfgen.reporting.dataset.words import check_summary
+
+    if model.source is None:
+        raise UserError("this model does not say which data it was trained on", argument="model")
+    report = look(run_data(model.source, model.trusted))
+    with tempfile.TemporaryDirectory(prefix="cfgen-app-") as folder:
+        html = (report.save(Path(folder) / "data") / "data.html").read_text()
+    found = {**report.to_dict(), "check": check_summary(report.check), "sheet": data_uri(png(report.sheet))}
+    return {"found": found, "html": html}
+
+
+def columns_of(model: TrainedModel) -> Columns:
+    """The attributes of the test images in real units."""
+    return read_data(model, "test").columns("test")

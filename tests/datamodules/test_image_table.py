@@ -1,0 +1,445 @@
+"""A folder of pictures with a table: what is read from it, what is inferred, and every error by its file, row and column."""
+
+import copy
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from cfgen.attributes import Categorical, TargetKind
+from cfgen.errors import UserError
+from datamodules import Faces, ImageTable, MorphoMNIST
+from datamodules.base import AttributeDataModule
+from datamodules.image_table import TableError, write_image_folder
+from datamodules.sources.picture_files import SPLITS
+from tests.datamodules.image_folder import COUNT, Record, make_folder, ready, table_of, write_table
+
+Made = tuple[Path, list[Record]]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Never changed by a test."""
+    folder = tmp_path_factory.mktemp("original") / "mine"
+    return folder, make_folder(folder)
+
+
+@pytest.fixture(scope="module")
+def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that tests share."""
+    return tmp_path_factory.mktemp("packs")
+
+
+@pytest.fixture
+def made(original: Made, tmp_path: Path) -> Made:
+    """A copy that a test may spoil."""
+    shutil.copytree(original[0], tmp_path / "mine")
+    return tmp_path / "mine", copy.deepcopy(original[1])
+
+
+def same(one: AttributeDataModule, other: AttributeDataModule) -> bool:
+    """Whether two sets have the same images, attributes, graph and targets."""
+    return one.scm_spec == other.scm_spec and all(
+        torch.equal(one.images(split), other.images(split))
+        and torch.equal(one.targets(split), other.targets(split))
+        and all(torch.equal(column, other.columns(split)[name]) for name, column in one.columns(split).items())
+        for split in SPLITS
+    )
+
+
+def test_what_is_inferred(original: Made, packs: Path) -> None:
+    folder, records = original
+    data = table_of(folder, packs, target="extent")
+    spec = data.scm_spec["attributes"]
+    assert list(spec) == ["size", "hair_colour", "round"]
+    assert spec["hair_colour"] == {"kind": "categorical", "values": ["blau", "green", "red"]}
+    assert spec["round"] == {"kind": "binary"}
+    sizes = [record["size"] for record in records]
+    assert spec["size"]["kind"] == "continuous"
+    assert 4 <= spec["size"]["low"] <= sorted(sizes)[5]
+    assert sorted(sizes)[-5] <= spec["size"]["high"] <= 9
+    assert data.target_kind == TargetKind("extent", "categorical", ("large", "middle", "small"))
+    assert (data.target, data.image_shape, data.findings) == ("extent", (3, 16, 16), [])
+    assert table_of(folder, packs, image_size=None).image_shape in (
+        (3, 24, 24),
+        (3, 28, 28),
+    )  # half of the shorter sides
+
+
+def test_every_row_is_served_as_it_is_written(original: Made, packs: Path) -> None:
+    folder, records = original
+    data = ready(folder, packs, target="extent")
+    by_name = {record["file_name"]: record for record in records}
+    assert sorted(name for split in SPLITS for name in data.names(split)) == sorted(by_name)
+    kind = data.schema["hair_colour"]
+    assert isinstance(kind, Categorical)
+    for split in SPLITS:
+        columns = data.columns(split)
+        for row, name in enumerate(data.names(split)):
+            record = by_name[name]
+            assert columns["size"][row].item() == pytest.approx(record["size"])
+            assert kind.values[int(columns["hair_colour"][row])] == record["hair colour"]
+            assert bool(columns["round"][row]) == record["round"]
+            assert data.target_kind.values[data.targets(split)[row]] == record["extent"]
+
+
+def test_description_is_kept_as_it_is(made: Made, packs: Path) -> None:
+    """attributes.yaml, written from what was inferred, changes nothing; and it alone is enough without a folder."""
+    folder, records = made
+    for number, record in enumerate(records):
+        record["grade"] = number % 4 + 1
+    write_table(folder, records)
+    first = ready(folder, packs, target="extent", edges=[["round", "size"]], mechanisms={"size": {"kind": "spline"}})
+    assert "grade: {kind: categorical, values: [1, 2, 3, 4]}  # CHECK: few whole numbers" in first.description
+    assert "'hair colour' is called hair_colour" in first.description
+    (folder / "attributes.yaml").write_text(first.description, encoding="utf-8")
+    second = ready(folder, packs, image_size=None)
+    assert same(first, second)
+    assert "CHECK" not in second.description
+    assert yaml.safe_load(second.description) == yaml.safe_load(first.description)
+    alone = ImageTable(**second.arguments())
+    assert (alone.scm_spec, alone.image_shape, alone.target_kind) == (first.scm_spec, (3, 16, 16), first.target_kind)
+
+
+def test_arguments_win_over_attributes_yaml(made: Made, packs: Path) -> None:
+    folder, _ = made
+    said = "attributes: {size: {kind: continuous, low: 0, high: 10, unit: mm}}\nleave_out: [extent]\nframing: pad\n"
+    (folder / "attributes.yaml").write_text(said)
+    data = table_of(folder, packs)
+    assert data.scm_spec["attributes"]["size"] == {"kind": "continuous", "low": 0.0, "high": 10.0}
+    assert list(data.scm_spec["attributes"]) == ["size", "hair_colour", "round"]
+    assert (data.units, data.settings.framing) == ({"size": "mm"}, "pad")
+    data = table_of(folder, packs, attributes=["round", "size"], target="hair colour", framing="crop")
+    assert list(data.scm_spec["attributes"]) == ["round", "size"]
+    assert data.scm_spec["attributes"]["size"]["high"] == 10
+    assert (data.settings.framing, data.target) == ("crop", "hair_colour")
+    data = table_of(folder, packs, attributes={"size": {"low": -1, "high": 20}})
+    assert data.scm_spec["attributes"]["size"] == {"kind": "continuous", "low": -1.0, "high": 20.0}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_every_format_says_the_same(made: Made, original: Made, packs: Path, kind: str) -> None:
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    folder, records = made
+    write_table(folder, records, kind)
+    assert same(ready(folder, packs, target="extent"), ready(original[0], packs, target="extent"))
+
+
+def test_parquet_without_pyarrow(made: Made, packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, _ = made
+    (folder / "metadata.csv").rename(folder / "metadata.parquet")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(UserError, match=r"needs pyarrow: pip install 'cfgen\[parquet\]'"):
+        table_of(folder, packs).scm_spec  # noqa: B018
+
+
+def zipped(folder: Path, target: Path, prefix: str = "") -> None:
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, f"{prefix}{path.relative_to(folder)}")
+
+
+@pytest.mark.parametrize("way", ["a zip", "a zip in a folder", "pictures alone", "a folder in the zip"])
+def test_zip_is_the_folder(original: Made, packs: Path, tmp_path: Path, way: str) -> None:
+    folder, place = original[0], tmp_path / "place"
+    place.mkdir()
+    if way == "a zip":
+        place = tmp_path / "mine.zip"
+        zipped(folder, place)
+    elif way == "pictures alone":
+        shutil.copy(folder / "metadata.csv", place)
+        with zipfile.ZipFile(place / "pictures.zip", "w") as archive:
+            for path in sorted(folder.rglob("*.*")):
+                if path.name != "metadata.csv":
+                    archive.write(path, path.relative_to(folder))
+            archive.writestr("__MACOSX/._bild.png", b"no picture")
+    else:
+        zipped(folder, place / "all.zip", "mine/" if way == "a folder in the zip" else "")
+    # names decide who is drawn into which split, and this one differs
+    options = {"seed": 0} if way != "a folder in the zip" else {}
+    data, plain = ready(place, packs, target="extent", **options), ready(folder, packs, target="extent")
+    if way == "a folder in the zip":
+        images = {
+            name.removeprefix("mine/"): image
+            for s in SPLITS
+            for name, image in zip(data.names(s), data.images(s), strict=True)
+        }
+        for split in SPLITS:
+            assert all(
+                torch.equal(images[name], image)
+                for name, image in zip(plain.names(split), plain.images(split), strict=True)
+            )
+    else:
+        assert same(data, plain)
+
+
+def test_splits(made: Made, packs: Path, tmp_path: Path) -> None:
+    folder, records = made
+
+    def sizes(data: ImageTable) -> list[int]:
+        data.setup()
+        return [len(data.images(split)) for split in SPLITS]
+
+    drawn = table_of(folder, packs, leave_out=["extent"])
+    assert sizes(drawn) == [120, 15, 15]
+    assert "Splits: val and test drawn by seed 0" in drawn.description
+    assert sizes(other := table_of(folder, packs, leave_out=["extent"], seed=1)) == [120, 15, 15]
+    assert other.names("test") != drawn.names("test")
+    write_table(folder, records[::-1])  # who is drawn depends on the picture, not on its row
+    again = table_of(folder, packs, leave_out=["extent"])
+    again.setup()
+    assert set(again.names("test")) == set(drawn.names("test"))
+    words = ["train", "Training", "train", "train", "validation", "dev", "TEST"]
+    for number, record in enumerate(records):
+        record["split"] = words[number % 7]
+    write_table(folder, records)
+    told = table_of(folder, packs, leave_out=["extent"])
+    assert sizes(told) == [sum(number % 7 in part for number in range(COUNT)) for part in ((0, 1, 2, 3), (4, 5), (6,))]
+    assert told.names("train") == [
+        record["file_name"] for record in records if record["split"].lower().startswith("train")
+    ]
+    records = [
+        record | {"split": "train" if record["split"].lower().startswith("train") else "test"} for record in records
+    ]
+    write_table(folder, records)
+    tested = table_of(folder, packs, leave_out=["extent"])
+    assert sizes(tested)[2] == sum(record["split"] == "test" for record in records)
+    assert sizes(tested)[1] == 15
+    assert "by the column split, val drawn by seed 0" in tested.description
+    # by folders, each with a table of its own
+    split_folders = tmp_path / "folders"
+    for name, part in (("train", slice(0, 100)), ("val", slice(100, 120)), ("test", slice(120, 150))):
+        (split_folders / name).mkdir(parents=True)
+        rows = [{key: value for key, value in record.items() if key != "split"} for record in records[part]]
+        for row in rows:
+            shutil.copy(folder / row["file_name"], split_folders / name)
+            row["file_name"] = Path(row["file_name"]).name
+        write_table(split_folders / name, rows)
+    assert sizes(table_of(split_folders, packs, leave_out=["extent"])) == [100, 20, 30]
+
+
+def test_numbers_that_are_left_out_are_other_columns(made: Made, packs: Path) -> None:
+    folder, records = made
+    for number, record in enumerate(records):
+        record |= {"year": 2000 + number % 7, "flash": ["yes", "no"][number % 2], "note": f"text {number}"}
+    write_table(folder, records)
+    data = ready(folder, packs, attributes=["size", "round"], target="extent")
+    assert sorted(data.other_columns("test")) == ["flash", "year"]
+    assert set(data.other_columns("test")["flash"].tolist()) == {0.0, 1.0}
+
+
+def change(column: str, row: int, value: object) -> Callable[[list[Record]], None]:
+    def spoil(records: list[Record]) -> None:
+        records[row][column] = value
+
+    return spoil
+
+
+def change_all(column: str, value: Callable[[int], object]) -> Callable[[list[Record]], None]:
+    def spoil(records: list[Record]) -> None:
+        for number, record in enumerate(records):
+            record[column] = value(number)
+
+    return spoil
+
+
+WRONG: list[tuple[str, Callable[[list[Record]], None], str]] = [
+    ("missing picture", change("file_name", 4, "bilder größe/nobody.png"), "row 6, column file_name: there is no picture 'bilder größe/nobody.png'"),
+    ("another case", change("file_name", 4, "bilder größe/BILD Ä 004.png"), "row 6, .*there is 'bilder größe/bild ä 004.png', and names tell capital letters"),
+    ("no picture", change("file_name", 4, ""), "row 6, column file_name: no picture is named"),
+    ("outside", change("file_name", 4, "../secret.png"), "row 6, column file_name: '../secret.png' leads out of the folder"),
+    ("NaN", change("size", 7, "NaN"), "row 9, column size: no value"),
+    ("empty", change("hair colour", 7, ""), "row 9, column hair_colour: no value"),
+    ("no number", change("size", 7, "large"), "row 9, column size: 'large' is not a number"),
+    ("decimal comma", change("size", 7, "5,25"), "row 9, column size: '5,25' is not a number; write it with a point"),
+    ("constant", change_all("constant", lambda number: 3), "column constant: every training row has 3: leave it out"),
+    ("rare", change("hair colour", 0, "pink"), "row 2, column hair_colour: only 1 training rows have 'pink', fewer than 20"),
+    ("identifier", change_all("id", lambda number: f"patient {number}"), "column id: 150 different texts in 150 rows: it is no attribute"),
+    ("split", change_all("split", lambda number: "train" if number else "first"), "row 2, column split: train, val or test is expected, not 'first'"),
+    ("comma", change_all("hair colour", lambda number: ["red, dark", "green"][number % 2]), "row 2, column hair_colour: commands cannot name the value 'red, dark'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "message"), [one[1:] for one in WRONG], ids=[one[0] for one in WRONG])
+def test_errors_name_file_row_and_column(
+    made: Made, packs: Path, spoil: Callable[[list[Record]], None], message: str
+) -> None:
+    folder, records = made
+    spoil(records)
+    if "split" not in records[0]:
+        for number, record in enumerate(records):  # row 2 and its like train
+            record["split"] = ["train", "train", "train", "val", "test"][number // 3 % 5]
+    write_table(folder, records)
+    with pytest.raises(TableError, match=f"{folder / 'metadata.csv'}, {message}") as caught:
+        table_of(folder, packs).scm_spec  # noqa: B018
+    assert "\n" not in str(caught.value)
+    finding = caught.value.findings[0]
+    assert (finding.severity, finding.file) == ("error", str(folder / "metadata.csv"))
+    assert str(finding) in str(caught.value)
+
+
+def test_a_value_that_training_does_not_have(made: Made, packs: Path) -> None:
+    folder, records = made
+    for number, record in enumerate(records):
+        record["split"] = ["train", "train", "train", "val", "test"][number // 3 % 5]
+    records[12]["hair colour"] = "pink"
+    write_table(folder, records)
+    with pytest.raises(TableError, match="row 14, column hair_colour: no training row has 'pink'"):
+        table_of(folder, packs).scm_spec  # noqa: B018
+
+
+def test_a_rare_value_is_kept_where_the_user_says_so(made: Made, packs: Path) -> None:
+    folder, records = made
+    for record in [record for record in records if record["hair colour"] == "red"][:40]:
+        record["hair colour"] = "green"
+    write_table(folder, records)
+    with pytest.raises(TableError, match="have 'red', fewer than 20: .*say the column's kind in attributes.yaml"):
+        table_of(folder, packs).scm_spec  # noqa: B018
+    data = table_of(folder, packs, attributes={"hair colour": {"kind": "categorical"}})
+    assert data.scm_spec["attributes"]["hair_colour"]["values"] == ["blau", "green", "red"]
+    (finding,) = data.findings
+    assert (finding.severity, finding.column) == ("warning", "hair_colour")
+
+
+def test_all_errors_are_collected(made: Made, packs: Path) -> None:
+    folder, records = made
+    records[3]["size"] = records[5]["round"] = ""
+    write_table(folder, records)
+    with pytest.raises(TableError, match=r"\(and 1 more\)") as caught:
+        table_of(folder, packs).scm_spec  # noqa: B018
+    assert [(one.row, one.column) for one in caught.value.findings] == [(5, "size"), (7, "round")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "size", "attributes": ["size", "round"]}, "column size: it is the target and also an attribute"),
+        ({"target": "nose"}, "target: unknown column 'nose'.*Valid: extent, hair_colour, round, size"),
+        ({"leave_out": ["hair", "size"]}, "leave_out: unknown column 'hair'. Did you mean 'hair_colour'"),
+        ({"attributes": ["siz"]}, "unknown column 'siz'. Did you mean 'size'"),
+        ({"attributes": {"size": {"kind": "contiguous"}}}, "unknown kind 'contiguous'"),
+        ({"attributes": {"size": {"lo": 3}}}, "unknown key 'lo'"),
+        ({"attributes": {"size": {"low": 3}}}, "both low and high"),
+        ({"attributes": {"round": {"low": 3, "high": 4, "kind": "binary"}}}, "no low and high"),
+        ({"attributes": {"hair colour": {"values": ["red", "green"]}}}, "'blau' is not one of red, green"),
+        ({"attributes": "size"}, "expected names"),
+        ({"channels": 4}, "1 .grey. or 3"),
+        ({"framing": "squeeze"}, "crop or pad"),
+        ({"image_size": 0}, "image_size|pixels"),
+    ],
+)  # fmt: skip
+def test_wrong_options(original: Made, packs: Path, options: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        table_of(original[0], packs, **options).scm_spec  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("size: 3\n", "attributes.yaml: unknown key 'size'"),
+        ("target: 3\n", "attributes.yaml: target: expected the name of a column"),
+        ("[", "attributes.yaml cannot be read as YAML"),
+        ("edges: [[round, shade]]\n", "unknown attribute 'shade'"),
+    ],
+)
+def test_wrong_attributes_yaml(made: Made, packs: Path, text: str, message: str) -> None:
+    (made[0] / "attributes.yaml").write_text(text)
+    with pytest.raises((UserError, ValueError), match=message):
+        table_of(made[0], packs).scm_spec  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("metadata.csv", b"name,size\n1.png,3\n", "has no column file_name: it has name, size"),
+        ("metadata.csv", b"file_name;size\n1.png;3\n", "separated by ';'; save it with commas"),
+        ("metadata.csv", b"file_name,size\n1.png,3,4,5\n", "cannot be read as a table"),
+        ("metadata.csv", b"file_name,size\n", "has no rows"),
+        ("metadata.csv", b"", "cannot be read as a table"),
+        ("metadata.csv", "file_name,größe\n".encode("latin-1"), "not a text in UTF-8"),
+        ("metadata.jsonl", b'{"file_name": "1.png"}\n[1]\n', "row 2: a JSON object is expected"),
+        ("metadata.parquet", b"PAR1 and then nothing", "cannot be read as Parquet"),
+    ],
+)
+def test_broken_tables(tmp_path: Path, packs: Path, file: str, content: bytes, message: str) -> None:
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(UserError, match=message) as caught:
+        table_of(tmp_path, packs).scm_spec  # noqa: B018
+    assert str(tmp_path / file) in str(caught.value)
+
+
+def test_no_folder(tmp_path: Path, packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CFGEN_DATA", raising=False)
+    with pytest.raises(UserError, match="give data_dir or set the variable CFGEN_DATA"):
+        ImageTable().scm_spec  # noqa: B018
+    with pytest.raises(UserError, match=f"no folder {tmp_path / 'nowhere'}"):
+        table_of(tmp_path / "nowhere", packs).scm_spec  # noqa: B018
+    with pytest.raises(UserError, match=r"has no metadata.csv, metadata.jsonl or metadata.parquet"):
+        table_of(tmp_path, packs).scm_spec  # noqa: B018
+
+
+@pytest.mark.parametrize("values", [("0", "1"), ("-1", "1"), ("no", "yes"), ("False", "True"), ("N", "Y"), (0.0, 1.0)])
+def test_two_values_are_binary(made: Made, packs: Path, values: tuple) -> None:
+    folder, records = made
+    expected = {record["file_name"]: float(record["round"]) for record in records}
+    for record in records:
+        record["round"] = values[record["round"]]
+    write_table(folder, records)
+    data = ready(folder, packs)
+    assert data.scm_spec["attributes"]["round"] == {"kind": "binary"}
+    assert data.columns("test")["round"].tolist() == [expected[name] for name in data.names("test")]
+
+
+def test_far_values_are_told_and_leave_the_range(made: Made, packs: Path) -> None:
+    folder, records = made
+    for number, record in enumerate(records):
+        record["split"] = ["train", "train", "train", "val", "test"][number // 3 % 5]
+    records[1]["size"] = 5000
+    write_table(folder, records)
+    data = table_of(folder, packs)
+    (finding,) = data.findings
+    assert (finding.severity, finding.row, finding.column) == ("warning", 3, "size")
+    assert "5000 is far outside the rest" in str(finding)
+    assert data.scm_spec["attributes"]["size"]["high"] < 25
+    assert "CHECK: 1 values are outside" in data.description
+
+
+def test_targets_of_every_kind(original: Made, packs: Path) -> None:
+    folder = original[0]
+    real = ready(folder, packs, target="size")
+    assert real.target_kind.kind == "continuous"
+    assert real.targets("train").dtype == torch.float32
+    binary = ready(folder, packs, target="round")
+    assert (binary.target_kind.kind, set(binary.targets("train").tolist())) == ("binary", {0, 1})
+    none = ready(folder, packs)
+    assert (none.target, none.target_kind, none.targets("train").any().item()) == (None, TargetKind("y"), False)
+
+
+@pytest.mark.parametrize("kind", ["digits", "faces"])
+def test_packaged_sets_as_folders(kind: str, small: MorphoMNIST, tmp_path: Path) -> None:
+    """What is written and read back is the same to the bit."""
+    own: AttributeDataModule = small
+    if kind == "faces":
+        own = Faces(60, cache_dir=str(tmp_path / "faces"), image_size=32, attributes=["Bangs", "Young", "Smiling"])
+    folder = write_image_folder(own, tmp_path / "folder")
+    back = ImageTable(str(folder), cache_dir=str(tmp_path / "cache"))
+    back.setup()
+    assert back.scm_spec["attributes"] == own.schema.spec
+    assert (back.scm_spec["edges"], back.scm_spec["mechanisms"]) == (own.scm_spec["edges"], own.scm_spec["mechanisms"])
+    for split in SPLITS:
+        assert torch.equal(back.images(split), own.images(split))
+        for name, column in own.columns(split).items():
+            assert torch.equal(back.columns(split)[name], column.float())
+        for name, column in own.other_columns(split).items():
+            np.testing.assert_array_equal(back.other_columns(split)[name], column.float())
+        if kind == "faces":  # of digits it is the label, an attribute
+            assert torch.equal(back.targets(split), own.targets(split))
+    with pytest.raises(UserError, match="exists already"):
+        write_image_folder(own, folder)
