@@ -24,7 +24,10 @@ from cfgen.errors import LostProcess, UserError
 __all__ = ["Processes", "Watch", "end_process_group", "join_restarted_group", "lost_process", "watched_launcher"]
 
 STARTED_BY = "CFGEN_STARTED_BY"  # an environment variable: the process that started the others
-BROKEN = re.compile(r"gloo|NCCL|TCPStore|onnection (closed|reset|refused)|process group", re.IGNORECASE)
+# most of gloo's messages begin with the name of its file; that of a pair which an earlier timeout has closed does not
+BROKEN = re.compile(
+    r"gloo|NCCL|TCPStore|onnection (closed|reset|refused)|process group|pair closure|socket timeout", re.IGNORECASE
+)
 TOO_LONG = re.compile(r"time[d -]*out", re.IGNORECASE)
 GRACE = 10.0  # seconds in which a process that has lost another one ends by itself
 

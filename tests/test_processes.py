@@ -11,7 +11,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from cfgen.processes import Processes
+from cfgen.errors import LostProcess
+from cfgen.processes import Processes, lost_process
 from tests.processes import Failed, Pool
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +70,8 @@ LOSING = """
 import os, signal, sys, time
 import torch
 from cfgen.command_line import run_command
-from cfgen.processes import Processes
+from cfgen.errors import LostProcess
+from cfgen.processes import Processes, lost_process
 
 def work():
     processes = Processes("cpu", 2)
@@ -100,6 +102,25 @@ def test_a_process_that_dies_ends_the_other_with_a_line_that_names_it(rank, code
     (line,) = [line for line in text.splitlines() if line.startswith("error: ")]
     assert line.startswith(f"error: process {rank} of this run (pid ")
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 60000ms for recv operation", "does not answer"),
+        ("Application timeout caused pair closure", "does not answer"),
+        ("Socket Timeout", "does not answer"),
+        ("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4242", "has ended"),
+    ],
+)
+def test_what_gloo_says_of_a_lost_process_is_said_in_words(message, says):
+    lost = lost_process(RuntimeError(message))
+    assert isinstance(lost, LostProcess)
+    assert says in str(lost)
+
+
+def test_no_other_process_is_blamed_for_a_loader_that_is_too_slow():
+    assert lost_process(RuntimeError("DataLoader timed out after 5 seconds")) is None
 
 
 def ranks() -> tuple[int, int]:
