@@ -55,6 +55,7 @@ class HVAE(TwoOptimisers):
             a reader that has learned from its own mistakes, an image has to show the attribute.
         adversary: weight of a critic that tells (x_c, a_c) from (x, a), of images asked for all attributes of another image:
             if z says nothing about a, the two are alike; single interventions make pairs that no data has.
+        sampled: the critic sees as many images of z ~ N(0, 1) too; else nothing in training asks what such images look like.
         r1_gamma: weight of the R1 penalty on that critic.
         warmup: steps over which those terms reach their weights; images have to be reconstructed first.
         joint: share of the training counterfactuals that take all attributes of another image; the others change one.
@@ -86,6 +87,7 @@ class HVAE(TwoOptimisers):
         disturbance: float = 1.0,
         robustness: float = 0.0,
         adversary: float = 0.0,
+        sampled: bool = False,
         r1_gamma: float = 0.5,
         warmup: int = 400,
         joint: float = 0.0,
@@ -105,11 +107,13 @@ class HVAE(TwoOptimisers):
             raise UserError(f"expected a share from 0 to 1, not {joint}", argument="joint")
         if adversary and not joint:
             raise UserError("the critic sees counterfactuals of all attributes; set a share of them above 0", "joint")
+        if sampled and not adversary:
+            raise UserError("there is no critic to see images of z ~ N(0, 1); set its weight above 0", "adversary")
         self.closed, self.deviation, self.reconstruction_l1 = closed, deviation, reconstruction_l1
         self.kl, self.independence = kl, independence
         self.counterfactual, self.focus = counterfactual, focus
         self.disturbance, self.robustness = disturbance, robustness
-        self.adversary, self.r1_gamma = adversary, r1_gamma
+        self.adversary, self.sampled, self.r1_gamma = adversary, sampled, r1_gamma
         self.warmup, self.joint = warmup, joint
         self.threshold, self.fade = threshold, fade
         self.clip = 1.0  # without normalisation in the network, single batches could throw it off
@@ -186,11 +190,12 @@ class HVAE(TwoOptimisers):
         drawn, z, q = self.net.infer(x, a, self.eps(len(x)))
         a_c, whole = self.intervened(a)
         x_c = within(self.net.draw(z, a_c).mean, 0, 1) if self.P is not None or self.C is not None else None
+        fake = None if self.C is None or x_c is None else self.fakes(x_c[whole], a_c[whole], a[whole])
         log: dict[str, Tensor] = {}
 
         if "readers" in self.players():
             with self.updating("readers") as step:
-                step(self.readers_loss(x, a, visible(drawn).mean.detach(), x_c, a_c, whole, z, batch_idx, log))
+                step(self.readers_loss(x, a, visible(drawn).mean.detach(), fake, whole, z, batch_idx, log))
 
         with self.updating("net") as step:
             error = losses.beyond(x, drawn.mean)
@@ -208,21 +213,27 @@ class HVAE(TwoOptimisers):
             if self.P is not None and x_c is not None:
                 log["loss_c"] = self.asked_error(x_c, a_c, a)
                 loss = loss + ramp * self.counterfactual * log["loss_c"]
-            if self.C is not None and x_c is not None:
-                log["loss_adversary"] = F.softplus(-self.C(x_c[whole], a_c[whole]).to(self.dtype)).mean()
+            if self.C is not None and fake is not None:
+                log["loss_adversary"] = F.softplus(-self.C(*fake).to(self.dtype)).mean()
                 loss = loss + ramp * self.adversary * log["loss_adversary"]
             step(loss)
 
         for name, value in log.items():
             self.log(f"train/{name}", value.detach(), prog_bar=name in ("mse_x", "loss_c"))
 
+    def fakes(self, x_c: Tensor, a_c: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
+        """What the critic has to tell from real images: counterfactuals and, where `sampled`, images of z ~ N(0, 1)."""
+        if not self.sampled:
+            return x_c, a_c
+        x = within(self.net.draw(self.eps(len(a)), a).mean, 0, 1)
+        return torch.cat([x_c, x]), torch.cat([a_c, a])
+
     def readers_loss(
         self,
         x: Tensor,
         a: Tensor,
         x_r: Tensor,
-        x_c: Tensor | None,
-        a_c: Tensor,
+        fake: tuple[Tensor, Tensor] | None,
         whole: Tensor,
         z: Mapping[str, Tensor],
         batch_idx: int,
@@ -241,10 +252,9 @@ class HVAE(TwoOptimisers):
                 seen = moved_against(lambda images: self.read_errors(images, true).mean(), seen, self.robustness)
             log["loss_p"] = self.read_errors(seen, true).mean()
             loss = loss + log["loss_p"]
-        if self.C is not None and x_c is not None:
-            pairs = ((x[whole], a[whole]), (x_c[whole].detach(), a_c[whole]))
-            real, fake = (self.C(*pair).to(self.dtype) for pair in pairs)
-            log["loss_d"] = losses.ali_d(real, fake)
+        if self.C is not None and fake is not None:
+            pairs = ((x[whole], a[whole]), (fake[0].detach(), fake[1]))
+            log["loss_d"] = losses.ali_d(*(self.C(*pair).to(self.dtype) for pair in pairs))
             loss = loss + log["loss_d"]
             if self.r1_gamma and batch_idx % R1_EVERY == 0:
                 loss = loss + R1_EVERY * self.r1_gamma * self.r1_penalty(self.C, (x,), a)

@@ -137,7 +137,7 @@ def test_the_noise_does_not_move_the_mean():
     "options",
     [
         {},
-        {"latents": {"7x7": 2}, "adversary": 0.1, "joint": 0.5},
+        {"latents": {"7x7": 2}, "adversary": 0.1, "joint": 0.5, "sampled": True},
         {"independence": 0.0, "counterfactual": 0.0},
         {"ema_decay": 0.0},
     ],
@@ -242,6 +242,24 @@ def test_focus_hears_the_attributes_that_were_asked_for():
     assert module.asked_error(x, a_c, a) == errors.mean()
 
 
+def test_a_critic_sees_images_of_the_prior_where_asked():
+    x, a = batch(4)
+    plain, sampled = (model(adversary=0.1, joint=0.5, sampled=sampled) for sampled in (False, True))
+    x_c, a_c = plain.fakes(x[:2], a[2:], a[:2])
+    assert torch.equal(x_c, x[:2])
+    assert torch.equal(a_c, a[2:])
+    torch.manual_seed(3)
+    seen, of = sampled.fakes(x[:2], a[2:], a[:2])
+    torch.manual_seed(3)
+    drawn = visible(sampled.net.draw(sampled.eps(2), a[:2])).mean
+    assert torch.allclose(seen, torch.cat([x[:2], drawn]), atol=1e-6)
+    assert torch.equal(of, torch.cat([a[2:], a[:2]]))
+    assert seen.requires_grad
+    with pytest.raises(UserError) as refused:
+        model(sampled=True)
+    assert refused.value.argument == "adversary"
+
+
 def test_a_robust_reader_learns_from_images_that_were_moved_against_it(monkeypatch):
     """One step differs from that of a reader that sees the images as they are, and moves the readers alone."""
     seen: list[Tensor] = []
@@ -249,7 +267,7 @@ def test_a_robust_reader_learns_from_images_that_were_moved_against_it(monkeypat
     for robustness in (0.0, 0.05):
         module = model(robustness=robustness)
         monkeypatch.setattr(module, "read_errors", lambda x, a: seen.append(x) or x.flatten(1)[:, :2])
-        loss_arguments = (x, a, x, None, a, torch.arange(1), {"global": torch.zeros(4, 8)}, 0, {})
+        loss_arguments = (x, a, x, None, torch.arange(1), {"global": torch.zeros(4, 8)}, 0, {})
         module.readers_loss(*loss_arguments)
     plain, moved_from, moved = seen
     assert torch.equal(plain, x)
