@@ -22,9 +22,8 @@ from cfgen.effects.nuisance import Mask, folds, logistic, predict_logistic, ridg
 
 __all__ = ["ENOUGH", "Exposure", "Prediction", "RealImages"]
 
-Prediction = (
-    Array | tuple[Array, Array]
-)  # of answers, by W alone; or at what is asked for and at the images' own values
+# of answers, by W alone; or at what is asked for and at the images' own values
+Prediction = Array | tuple[Array, Array]
 
 ENOUGH = 50  # effective images with the attribute; fewer are refused
 STRANGERS = 0.1  # of the images that are changed, so many at most may be unlike all that have the attribute

@@ -16,9 +16,8 @@ Result = TypeVar("Result")
 
 MOST_WORKERS = 8
 MOST_IMAGES = 250
-PIXELS = (
-    2**18
-)  # of a batch: above, the system maps a network's larger tensors anew each time, which can double the time
+# of a batch: above, the system maps a network's larger tensors anew each time, which can double the time
+PIXELS = 2**18
 
 
 def fitting_batch_size(image_shape: Sequence[int]) -> int:

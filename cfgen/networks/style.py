@@ -66,9 +66,8 @@ class StyledLayer(nn.Module):
         x = F.leaky_relu(x + self.noise_strength * noise + self.bias, SLOPE)
         scale, shift = self.style(w)[:, :, None, None].chunk(2, dim=1)
         mean = x.mean(dim=(2, 3), keepdim=True)
-        variance = (
-            x.square().mean(dim=(2, 3), keepdim=True) - mean.square()
-        )  # torch.var_mean takes several times as long
+        # torch.var_mean takes several times as long
+        variance = x.square().mean(dim=(2, 3), keepdim=True) - mean.square()
         scale = scale * torch.rsqrt(variance.clamp(min=0) + 1e-5)
         return torch.addcmul(shift - mean * scale, x, scale)  # half as many passes over x as normalising it first
 

@@ -110,9 +110,8 @@ class BatchLoop(_TrainingEpochLoop):
             next(data_fetcher)
         if states is not None:
             restore_random(states[self.trainer.global_rank], self.trainer.strategy.root_device)
-            self._restarting = (
-                False  # saved between batches: a validation that was due there is done, and none is half done
-            )
+            # saved between batches: a validation that was due there is done, and none is half done
+            self._restarting = False
 
     def _callbacks(self, kind: type[Any]) -> Any:
         return (one for one in self.trainer.callbacks if isinstance(one, kind))  # type: ignore[attr-defined]

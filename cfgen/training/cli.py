@@ -190,8 +190,6 @@ class FitCLI(LightningCLI):
     def dump(self) -> dict[str, Any]:
         """The resolved config, complete but for what belongs to one command rather than to the run."""
         dump = yaml.safe_load(self.parser.dump(self.config, skip_unset=False))
-        if dump[
-            "check_memory"
-        ]:  # no more than the default: configs of earlier versions, which have no such key, are the same
+        if dump["check_memory"]:  # the default is left out: configs of earlier versions, without the key, are the same
             del dump["check_memory"]
         return {key: value for key, value in dump.items() if key not in ("config", "ckpt_path", "runs_dir")}

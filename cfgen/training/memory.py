@@ -27,10 +27,8 @@ from cfgen.networks.sizes import SIZES
 
 __all__ = ["StepMemory", "available_memory", "check_memory", "free_memory", "step_memory"]
 
-FEW, MORE = (
-    4,
-    6,
-)  # images of the two rehearsals; of fewer, a part of a batch may be a single image, which is copied less often
+# images of the two rehearsals; of fewer, a part of a batch may be a single image, which is copied less often
+FEW, MORE = 4, 6
 STEPS = 2  # some penalties are due in the first step only, and an optimiser has its state from the second on
 COMFORT = 0.8  # share of the free memory that is used without a word of warning: data and Python need some too
 MARGIN = 1.25  # a step is refused where it takes more than this times the free memory: what others hold may become free

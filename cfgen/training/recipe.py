@@ -79,9 +79,8 @@ def recipe_for(data: ImageData, section: Mapping[str, Any], title: str, machine:
         raise UserError(str(error), argument="write") from None
     size, rows = data.image_shape[-1], len(data.images("train"))
     views = max(VIEWS, PASSES * rows) * (3 if machine.gpu else 1)
-    budget = (
-        math.inf if machine.gpu else HOURS * 3600 * machine.cores**0.7
-    )  # a second core is worth less than the first
+    # a second core is worth less than the first
+    budget = math.inf if machine.gpu else HOURS * 3600 * machine.cores**0.7
     width = next((width for width in WIDTHS if views * seconds(size, width) <= budget), WIDTHS[-1])
     affordable = budget / (rows * seconds(size, width))
     epochs = round(min(max(min(views / rows, affordable), FEWEST_EPOCHS), MOST_EPOCHS))

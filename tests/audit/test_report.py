@@ -77,9 +77,8 @@ def test_a_bad_verdict_stands_beside_each_of_its_numbers(code, alone):
     blocks = [block for block in page.blocks if title in block]
     assert len(blocks) == 2  # all images, and the cohort
     assert all(badge(code).mark in block and badge(code).words in block for block in blocks)
-    rows = [
-        row for row in page.rows if row[0] == title and row[1] != "Smiling"
-    ]  # which is adjusted for: no number of bias
+    # Smiling is adjusted for: no number of bias
+    rows = [row for row in page.rows if row[0] == title and row[1] != "Smiling"]
     assert len(rows) == 5  # bias and flips of all images and of the cohort, and strengths
     rows += [row for row in page.rows if row[0].startswith("Smiling=") and any(number in cell for cell in row)]
     assert len(rows) == 7

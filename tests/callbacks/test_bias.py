@@ -99,9 +99,8 @@ def test_counterfactuals_of_some_images_and_answers_for_all():
 def test_images_are_made_once():
     Painter.calls.clear()
     trainer(max_epochs=3, limit_train_batches=1, callbacks=[Bias()]).fit(with_painter(HAIR), datamodule=Painted())
-    assert (
-        Painter.calls["abduct"] == 3 + 3
-    )  # 240 images, at most 100 at once: for validation, and for the test at the end
+    # 240 images, at most 100 at once: for validation, and for the test at the end
+    assert Painter.calls["abduct"] == 3 + 3
 
 
 def test_a_generator_that_does_not_draw_an_attribute_hides_nothing():

@@ -91,10 +91,8 @@ def test_a_module_beside_the_model_is_not_imported(folder, capsys, monkeypatch, 
         Path(name).write_text(EVIL)
     name_data(Path(), "evil.X")
     said = refusal(main, words, capsys)
-    assert "--trusted" in said or command in (
-        "audit",
-        "verify",
-    )  # one refuses the classifier first, the other prints a table
+    # audit refuses the classifier first, verify prints a table
+    assert "--trusted" in said or command in ("audit", "verify")
     edit(Path("model.json"), lambda card: card.update(class_path="evil.X"))
     refusal(main, words, capsys)
     assert not Path("PWNED").exists()
