@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from cfgen.errors import Terminated, UserError
 
-__all__ = ["Ending", "default_cache_dir", "end", "ending_of", "faults_logged_in", "signals_raised", "why"]
+__all__ = ["Ending", "default_cache_dir", "end", "ended_by", "ending_of", "faults_logged_in", "signals_raised", "why"]
 
 USER, FAULT = 2, 1
 BROKEN_PIPE = 141  # 128 + SIGPIPE, which not every system has
@@ -53,6 +53,7 @@ NO_MEMORY = re.compile(
 QUOTED_NUMBER = re.compile(r"os error (\d+)")
 DEBUG = "CFGEN_DEBUG"  # an environment variable
 FOLDER = "cfgen_log_folder"  # an exception's attribute: where its traceback belongs
+_received: list[int] = []  # signals, while they are raised
 OURS = ("cfgen", "datamodules", "lightning_modules", "callbacks", "__main__")
 
 
@@ -195,24 +196,40 @@ def faults_logged_in(folder: Path | None) -> Iterator[None]:
 def signals_raised() -> Iterator[None]:
     """Inside, SIGTERM and SIGHUP raise `Terminated`, as Ctrl-C raises KeyboardInterrupt: what is half done is cleaned up.
 
-    A signal that somebody else handles, or that is ignored as `nohup` has it, stays as it is.
+    What else is raised after a signal is taken for its doing: C++ code that a signal finds in the middle of asking Python for
+    something may make an error of its own of it.  A signal that somebody else handles, or that is ignored as `nohup` has it,
+    stays as it is.
     """
     if threading.current_thread() is not threading.main_thread():  # only there may it be asked for
         yield
         return
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        raise Terminated(number)
+        _received.append(number)
+        raise ended_by(number)
 
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    ours = [number for number in map(signal.Signals.__getitem__, names) if signal.getsignal(number) is signal.SIG_DFL]
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in map(signal.Signals.__getitem__, names)}
+    ours = {number: handler for number, handler in before.items() if handler in defaults}
     for number in ours:
         signal.signal(number, terminate)
     try:
         yield
+    except Exception as error:
+        if _received:
+            raise ended_by(_received[-1]) from error
+        raise
     finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+        if ours:  # the outermost one: those within have the same signals
+            _received.clear()
+
+
+def ended_by(number: int) -> BaseException:
+    """What a signal raises."""
+    return KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
 
 
 def default_cache_dir() -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnector
 
 from cfgen.errors import Terminated
+from cfgen.safety.endings import ended_by
 
 __all__ = ["LightningSignals", "Signals", "hearing"]
 
@@ -45,9 +46,10 @@ def hearing() -> Iterator[Signals]:
         signal.signal(number, signals.hear)
     try:
         yield signals
-    except Terminated as ending:
-        if ending.signal == signal.SIGINT:
-            raise KeyboardInterrupt from ending
+    except (Exception, Terminated) as error:
+        # C++ may have made an error of its own of a signal; one that another process heard comes as `Terminated`
+        if number := error.signal if isinstance(error, Terminated) else signals.received:
+            raise ended_by(number) from error
         raise
     finally:
         for number, handler in before.items():

@@ -1,5 +1,6 @@
 """How commands end: one line and the right exit code for a full disk, a signal, a fault; nothing half done is left."""
 
+import contextlib
 import errno
 import importlib
 import io
@@ -26,6 +27,7 @@ from cfgen.runs import export as exporting
 from cfgen.runs import generation
 from cfgen.runs.folders import AtomicCheckpointIO
 from cfgen.safety.endings import faults_logged_in, signals_raised
+from cfgen.training.signals import hearing
 from tests.breakage.tiny import WORDS, everything, struck
 
 ROOT = Path(__file__).parents[2]
@@ -120,6 +122,23 @@ def test_interrupts_and_signals_have_the_codes_that_shells_know(capsys):
     with pytest.raises(SystemExit) as stopped:  # as --help has it
         run_command(lambda: sys.exit(0))
     assert stopped.value.code == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_that_c_plus_plus_makes_an_error_of_is_still_a_signal(capsys, number, code):
+    """pybind11 drops what is raised while it converts an argument, and says that the argument is wrong."""
+
+    def converting():
+        with contextlib.suppress(BaseException):
+            os.kill(os.getpid(), number)
+        raise ValueError("Invalid affine transformation matrix")
+
+    said = line_of(capsys, code, converting)
+    assert said == ("interrupted" if code == 130 else "ended by SIGTERM")
+    assert line_of(capsys, 1, raising(ValueError("on its own"))).startswith("error: ")  # and is forgotten afterwards
+    with pytest.raises(BaseException) as ended, hearing():
+        converting()
+    assert isinstance(ended.value, KeyboardInterrupt if code == 130 else Terminated)
 
 
 def test_handlers_are_as_they_were_afterwards_and_those_of_others_stay():
