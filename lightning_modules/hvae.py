@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cfgen import losses
-from cfgen.attributes import Binary
 from cfgen.batch import Batch
 from cfgen.contracts import Noise
 from cfgen.errors import UserError
+from cfgen.networks.asked import asked_attributes
 from cfgen.networks.hierarchy import GLOBAL, Hierarchy, levels_for
 from cfgen.networks.pixel_noise import NoisyState, abducted, counterfactual, visible
 from cfgen.networks.readers import AttributeClasses, ImageCritic, ImageReader, StateReader, disturbed, moved_against
@@ -188,7 +188,7 @@ class HVAE(TwoOptimisers):
         for network in self.copies():
             network.opened.fill_(opened)
         drawn, z, q = self.net.infer(x, a, self.eps(len(x)))
-        a_c, whole = self.intervened(a)
+        a_c, whole = asked_attributes(a, self.scm.schema, self.joint)
         x_c = within(self.net.draw(z, a_c).mean, 0, 1) if self.P is not None or self.C is not None else None
         fake = None if self.C is None or x_c is None else self.fakes(x_c[whole], a_c[whole], a[whole])
         log: dict[str, Tensor] = {}
@@ -276,25 +276,6 @@ class HVAE(TwoOptimisers):
         changed = torch.stack([(a_c != a)[:, part].any(dim=1) for part in parts], dim=1)
         asked = (errors * changed).sum(dim=1) / changed.sum(dim=1).clamp(min=1)
         return errors.mean() + self.focus * asked.mean()
-
-    def intervened(self, a: Tensor) -> tuple[Tensor, Tensor]:
-        """Attributes to ask for, and which images, (N,), are asked for all attributes of another image.
-
-        Those are a share `joint` of the batch, in random places.  For the others one attribute takes another value: the other
-        one of a binary attribute, else another image's.
-        """
-        schema = self.scm.schema
-        count = max(1, round(self.joint * len(a))) if self.joint else 0  # at least one: a critic of nothing is NaN
-        whole = torch.randperm(len(a), device=a.device)[:count].sort().values
-        chosen = torch.randint(len(schema.names), (len(a),), device=a.device)
-        others = a[torch.randperm(len(a), device=a.device)]
-        parts = []
-        for k, (name, kind) in enumerate(schema.attributes.items()):
-            own, other = a[:, schema.slices[name]], others[:, schema.slices[name]]
-            parts.append(torch.where((chosen == k)[:, None], 1 - own if isinstance(kind, Binary) else other, own))
-        a_c = torch.cat(parts, dim=1)
-        a_c[whole] = others[whole]
-        return a_c, whole
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """`val/elbo` in nats a pixel and channel; `val/mse_x` between x and mu(z, a), without the noise of the pixels."""

@@ -48,8 +48,8 @@ def hearing() -> Iterator[Signals]:
         yield signals
     except (Exception, Terminated) as error:
         # C++ may have made an error of its own of a signal; one that another process heard comes as `Terminated`
-        if number := error.signal if isinstance(error, Terminated) else signals.received:
-            raise ended_by(number) from error
+        if heard := error.signal if isinstance(error, Terminated) else signals.received:
+            raise ended_by(heard) from error
         raise
     finally:
         for number, handler in before.items():

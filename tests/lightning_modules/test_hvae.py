@@ -14,6 +14,7 @@ from torch.distributions import MultivariateNormal
 
 from callbacks import EpochSeed
 from cfgen.errors import UserError
+from cfgen.networks.asked import asked_attributes
 from cfgen.networks.hierarchy import Drawn, Gaussian
 from cfgen.networks.pixel_noise import moves, stays, visible
 from lightning_modules import HVAE
@@ -166,19 +167,18 @@ def test_attributes_are_centred_and_counted_on_the_training_split(tmp_path):
 
 
 def test_interventions_change_one_attribute_or_take_those_of_another_image():
-    module, a = model(), batch(600)[1]
-    a_c, whole = module.intervened(a)
+    schema, a = model().scm.schema, batch(600)[1]
+    a_c, whole = asked_attributes(a, schema, joint=0.0)
     assert not len(whole)
-    changed = torch.stack([(a != a_c)[:, part].any(dim=1) for part in module.scm.schema.slices.values()])
+    changed = torch.stack([(a != a_c)[:, part].any(dim=1) for part in schema.slices.values()])
     assert (changed.sum(dim=0) <= 1).all()
     assert changed.any(dim=1).all()
     assert torch.equal(a_c[:, 1:].sum(dim=1), torch.ones(600))
-    module.joint = 0.25
-    a_c, whole = module.intervened(a)
+    a_c, whole = asked_attributes(a, schema, joint=0.25)
     assert len(whole) == 150
     rows = {tuple(row) for row in a.tolist()}
     assert all(tuple(row) in rows for row in a_c[whole].tolist())  # in combinations that images have
-    assert len(module.intervened(a[:2])[1]) == 1  # a critic has something to see, however small the batch
+    assert len(asked_attributes(a[:2], schema, joint=0.25)[1]) == 1  # something for a critic to see
 
 
 def test_a_critic_without_anything_to_see_is_refused():
