@@ -14,6 +14,7 @@ from cfgen.app.pages import page, report_page
 from cfgen.app.requests import asked_json, client_of, result_of
 from cfgen.app.studio import Studio
 from cfgen.errors import UserError
+from cfgen.runs.model import TrainedModel
 from cfgen.safety.files import read_text
 
 __all__ = ["ROUTES"]
@@ -32,30 +33,39 @@ async def choices(request: Request) -> Response:
     name = request.query_params.get("model", "")
 
     def found() -> dict[str, Any]:
-        model, columns = studio.test_columns(name)
+        model, columns = studio.columns(name)
         attributes: list[dict[str, Any]] = []
         for attribute, spec in model.schema.spec.items():
-            column = columns[attribute]
+            column = columns["test"][attribute]
             if spec["kind"] == "continuous":
                 attributes.append({"name": attribute, **spec})
                 continue
             values = spec.get("values", [0, 1])
             counts = [int((column == place).sum()) for place in range(len(values))]
             attributes.append({"name": attribute, **spec, "values": values, "counts": counts})
-        images = len(next(iter(columns.values())))
-        return {"attributes": attributes, "images": images, "classifiers": studio.catalogue.classifiers_for(name)}
+        images = len(next(iter(columns["test"].values())))
+        classifiers = [_classifier(studio, one, model) for one in studio.catalogue.classifiers_for(name)]
+        return {"attributes": attributes, "images": images, "classifiers": classifiers}
 
     return JSONResponse(await result_of(request, studio.reading, "choices", found))
 
 
+def _classifier(studio: Studio, name: str, model: TrainedModel) -> dict[str, Any]:
+    """The classes of a classifier that has more than two, or why it cannot be audited."""
+    try:
+        return {"name": name, "classes": studio.catalogue.load_classifier(name, model).classes, "problem": ""}
+    except UserError as error:
+        return {"name": name, "classes": [], "problem": str(error)}
+
+
 async def count(request: Request) -> Response:
-    """How many test images have what interventions ask for."""
+    """Of how many test images interventions are asked."""
     studio: Studio = request.app.state.studio
     asked = await asked_json(request)
     name, do = asked.get("model"), asked.get("do")
     if not isinstance(name, str) or not isinstance(do, list) or not all(isinstance(one, str) for one in do):
         raise UserError("expected a model and a list of interventions", argument="do")
-    found = await result_of(request, studio.reading, "count", lambda: counted(*studio.test_columns(name), do))
+    found = await result_of(request, studio.reading, "count", lambda: counted(*studio.columns(name), do))
     return JSONResponse({"interventions": found})
 
 

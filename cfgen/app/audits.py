@@ -17,6 +17,8 @@ from cfgen.attributes import Columns
 from cfgen.audit.checks import parse_interventions
 from cfgen.audit.library import audit, cohort
 from cfgen.errors import UserError
+from cfgen.external.answers import Regressor
+from cfgen.interventions.settle import deviation_in, settle
 from cfgen.reporting.files import new_results
 from cfgen.runs.data import results_folder
 from cfgen.runs.folders import runs_of
@@ -26,7 +28,7 @@ from cfgen.safety.files import read_json
 __all__ = ["AuditJob", "Audits", "Earlier", "counted", "earlier_audits"]
 
 FOLDER = "audits"
-MOST_INTERVENTIONS, MOST_CLASSIFIERS, MOST_IMAGES = 20, 4, 20_000
+MOST_INTERVENTIONS, MOST_CLASSIFIERS, MOST_CLASSES, MOST_IMAGES = 20, 4, 1000, 20_000
 BATCH = 20  # images between two looks at whether somebody waits or the audit was cancelled; the numbers stay the same
 GIVES_WAY = 5.0  # seconds that an audit lets sliders go first, at most, before its next batch
 MOST_WAITING = 20
@@ -45,7 +47,10 @@ class AuditJob:
     model: str
     classifiers: list[str]
     do: list[str]
+    among: list[str]
+    focus: list[str]  # of more than two classes those to look at; all where it is empty
     count: int
+    subgroups: bool
     judged: bool
     keep_residual: bool
     state: str = "waiting"  # then running, and at last done, failed or cancelled
@@ -62,6 +67,9 @@ class AuditJob:
         """What `audit` is called with, beside model and classifiers."""
         return {
             "do": self.do,
+            "among": self.among,
+            "focus": self.focus,
+            "subgroups": "all" if self.subgroups else (),
             "count": self.count,
             "keep_residual": self.keep_residual,
             "predictor": "train" if self.judged else None,
@@ -70,15 +78,21 @@ class AuditJob:
     def command(self, further: Sequence[str]) -> str:
         """The same audit on the command line."""
         words = ["cfgen", "audit", "--model", self.model]
-        for option, values in (("--classifier", self.classifiers), ("--do", self.do)):
+        for option, values in (
+            ("--classifier", self.classifiers), ("--do", self.do), ("--among", self.among), ("--class", self.focus)
+        ):  # fmt: skip
             words += [word for value in values for word in (option, value)]
+        words += ["--subgroups", "all"] if self.subgroups else []
         words += ["--count", str(self.count), *further]
         words += ["--keep_residual"] if self.keep_residual else []
         words += [] if self.judged else ["--predictor", "none"]
         return shlex.join(words)
 
     def to_dict(self) -> dict[str, Any]:
-        shown = ("id", "model", "classifiers", "do", "count", "state", "task", "done", "total", "message", "report")
+        shown = (
+            "id", "model", "classifiers", "do", "among", "focus", "subgroups", "count", "state", "task", "done", "total",
+            "message", "report",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in shown}
 
 
@@ -111,16 +125,32 @@ def earlier_audits(models: Sequence[str]) -> dict[str, Earlier]:
     return {one.id: one for one in found}
 
 
-def counted(model: TrainedModel, columns: Columns, do: Sequence[str]) -> list[dict[str, Any]]:
-    """For each intervention how many images have it already; only the others are asked about."""
-    total = len(next(iter(columns.values())))
+def counted(model: TrainedModel, columns: Mapping[str, Columns], do: Sequence[str]) -> list[dict[str, Any]]:
+    """For each intervention of how many test images it is asked, and in words why not of all; `columns` are by split."""
+    test, total = columns["test"], len(next(iter(columns["test"].values())))
     found = []
     for text, values in parse_interventions(model.schema, do).items():
-        try:
-            wanted = model.schema.check_do(values)
-        except ValueError as error:  # e.g. a shift, which no image has already
-            raise UserError(str(error), argument="do") from error
-        found.append({"do": text, "have": int(cohort(columns, wanted).sum()), "images": total})
+        settled = settle(model.schema, values, test, deviation_in(columns["train"]))
+        if settled.start is not None:
+            asked, told = total, f"all {total:,} test images are compared at both values"
+        elif settled.amount is not None:
+            asked, told = total - settled.left_out, f"asked of all {total:,} test images"
+            if settled.left_out:
+                told = f"asked of {asked:,} of {total:,} test images; the others would leave the range"
+        else:
+            have = int(cohort(test, model.schema.check_do(settled.do)).sum())
+            asked, told = total - have, f"{have:,} of {total:,} test images have it already and are left out"
+        found.append({"do": text, "asked": asked, "told": told})
+    return found
+
+
+def _texts(asked: Mapping[str, Any], name: str, most: int, *, argument: str, optional: bool = False) -> list[str]:
+    """A list of texts that a page sent."""
+    found = asked.get(name, [] if optional else None)
+    if not isinstance(found, list) or not (found or optional) or not all(isinstance(one, str) for one in found):
+        raise UserError(f"choose at least one {'intervention' if argument == 'do' else argument}", argument=argument)
+    if len(found) > most:
+        raise UserError(f"choose at most {most} at once", argument=argument)
     return found
 
 
@@ -151,17 +181,11 @@ class Audits:
         return job
 
     def _job(self, asked: Mapping[str, Any]) -> AuditJob:
-        model, do, classifiers = asked.get("model"), asked.get("do"), asked.get("classifiers")
-        for argument, value, most in (
-            ("do", do, MOST_INTERVENTIONS),
-            ("classifier", classifiers, MOST_CLASSIFIERS),
-        ):
-            if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
-                raise UserError("choose at least one", argument=argument)
-            if len(value) > most:
-                raise UserError(f"choose at most {most} at once", argument=argument)
-        assert isinstance(do, list)
-        assert isinstance(classifiers, list)
+        model = asked.get("model")
+        do = _texts(asked, "do", MOST_INTERVENTIONS, argument="do")
+        classifiers = _texts(asked, "classifiers", MOST_CLASSIFIERS, argument="classifier")
+        among = _texts(asked, "among", MOST_INTERVENTIONS, argument="among", optional=True)
+        focus = _texts(asked, "focus", MOST_CLASSES, argument="class", optional=True)
         if not isinstance(model, str) or model not in self.catalogue.models():
             raise UserError("choose a model of the list", argument="model")
         known = self.catalogue.classifiers_for(model)
@@ -183,7 +207,10 @@ class Audits:
             model=model,
             classifiers=classifiers,
             do=do,
+            among=among,
+            focus=focus,
             count=count,
+            subgroups=asked.get("subgroups") is True,
             judged=asked.get("judged") is True,
             keep_residual=asked.get("keep_residual") is True,
         )
@@ -234,19 +261,23 @@ class Audits:
 
         job.task = "loading the model and its data"
         model = self.load(job.model)
-        named = job.classifiers[0] in self.catalogue.classifiers
+        first = job.classifiers[0]
+        named = first in self.catalogue.classifiers
+        continuous = isinstance(self.catalogue.load_classifier(first, model).network, Regressor)
+        options = self.catalogue.options_of(first, continuous)
         root = results_folder(job.model)
         with new_results(root, FOLDER, None) as new:
             result = audit(
                 model,
                 job.classifiers,
                 **job.options,
-                **(self.catalogue.inputs if named else input_options()),
+                **options,
                 trusted=self.catalogue.trusted,
                 batch_size=BATCH,
                 progress=tell,
             )
             tell("writing the report", job.total, job.total)
-            words = [*(self.inputs if named else ()), *(["--trusted"] if self.catalogue.trusted else [])]
+            words = [*(self.inputs if named else ["--output", "value"] if continuous else ())]
+            words += ["--trusted"] if self.catalogue.trusted else []
             new.write(replace(result, command=job.command(words)).files())
         return f"{job.model}#{new.path.name}"

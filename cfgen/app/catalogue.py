@@ -18,32 +18,46 @@ import torch
 
 from cfgen.audit.classifiers.load import load_network
 from cfgen.audit.label import ANY, trained_target
+from cfgen.audit.respondents import respondents
 from cfgen.checkpoints import CARD, CONFIG, best_checkpoint, located, packaged_models
 from cfgen.errors import UserError, unknown_name
+from cfgen.external.answers import EveryClass, Regressor
 from cfgen.external.classifier import ExternalClassifier
-from cfgen.runs.data import read_config, run_folder
+from cfgen.runs.data import read_config, run_data, run_folder
 from cfgen.runs.folders import runs_of
 from cfgen.runs.model import TrainedModel, load_trained
 from cfgen.safety.classes import found_class, trusting
 from lightning_modules import Classifier, ImageMechanismModule
 
-__all__ = ["Catalogue", "LoadedClassifier", "input_options"]
+__all__ = ["Catalogue", "LoadedClassifier", "data_of", "input_options"]
 
 MOST_OPEN = 8  # models and classifiers that are kept in memory
 
 
 @dataclass(frozen=True)
 class LoadedClassifier:
-    """A classifier that answers p(yes | image), and what its yes means."""
+    """A classifier that is asked about single images: `label` is what its yes means; one of several classes has none."""
 
-    name: str
     network: ExternalClassifier
     label: str
 
+    @property
+    def classes(self) -> list[str]:
+        """The names of its classes, where they are more than yes and no."""
+        return list(self.network.classes) if isinstance(self.network, EveryClass) else []
+
     @torch.inference_mode()
-    def answers(self, *images: torch.Tensor) -> list[float]:
-        """p(yes | image) of single images (C, H, W)."""
-        return self.network(torch.stack(images)).tolist()
+    def answers(self, *images: torch.Tensor) -> list[dict[str, Any]]:
+        """Of single images (C, H, W) the answer and `p`: that of yes or of the most probable class; a value has none."""
+        found = self.network(torch.stack(images)).tolist()
+        match self.network:
+            case EveryClass(classes=classes):
+                best = [max(range(len(classes)), key=row.__getitem__) for row in found]
+                return [{"answer": classes[k], "p": row[k]} for row, k in zip(found, best, strict=True)]
+            case Regressor():
+                return [{"answer": f"{value:.4g}", "p": None} for value in found]
+            case _:
+                return [{"answer": "yes" if p > 0.5 else "no", "p": p} for p in found]
 
 
 def input_options(
@@ -54,10 +68,12 @@ def input_options(
     layout: str = "nchw",
     output: str = "logit",
     positive: int | None = None,
+    classes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What the classifiers that were named take and return; `audit` takes the same."""
     return {
-        "resize": resize, "mean": mean, "std": std, "layout": layout, "output": output, "positive": positive
+        "resize": resize, "mean": mean, "std": std, "layout": layout, "output": output, "positive": positive,
+        "classes": classes,
     }  # fmt: skip
 
 
@@ -74,6 +90,7 @@ class Catalogue:
     trusted: bool = False
     runs: Path = Path("runs")
     _open: OrderedDict[tuple[Any, ...], Any] = field(default_factory=OrderedDict, repr=False)
+    _listed: set[str] = field(default_factory=set, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def models(self) -> list[str]:
@@ -89,9 +106,11 @@ class Catalogue:
 
     def load(self, name: str) -> TrainedModel:
         """A model of the list; kept in memory until it changes on disk, or others are used more."""
-        known = self.models()
-        if name not in known:
-            raise UserError(unknown_name("model", name, known), argument="model")
+        if name not in self._listed:  # once: looking through all runs takes longer than a slider should wait
+            known = self.models()
+            if name not in known:
+                raise UserError(unknown_name("model", name, known), argument="model")
+            self._listed.add(name)
         return self._kept(("model", name, _stamp(name)), lambda: load_trained(name, trusted=self.trusted))
 
     def load_classifier(self, name: str, model: TrainedModel) -> LoadedClassifier:
@@ -101,12 +120,21 @@ class Catalogue:
             raise UserError(unknown_name("classifier", name, known), argument="classifier")
 
         def loaded() -> LoadedClassifier:
-            options = self.inputs if name in self.classifiers else input_options()
-            network = ExternalClassifier(load_network(name, self.trusted), **options)
-            network.check(torch.rand(8, *model.module.image_shape, generator=torch.Generator().manual_seed(0)))
-            return LoadedClassifier(name, network, trained_target(name, self.trusted) or ANY)
+            shape, target = model.module.image_shape, getattr(data_of(model), "target_kind", None)
+            network = load_network(name, self.trusted)
+            options = self.options_of(name, getattr(network, "continuous", False))
+            first, *_ = respondents(network, trusted=self.trusted, target=target, image_shape=shape, **options)
+            first.classifier.check(torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)))
+            several = isinstance(first.classifier, EveryClass)
+            return LoadedClassifier(first.classifier, "" if several else trained_target(name, self.trusted) or ANY)
 
         return self._kept(("classifier", name, model.module.image_shape), loaded)
+
+    def options_of(self, name: str, continuous: bool) -> dict[str, Any]:
+        """What `audit` has to be told of a classifier's input and output; a run that predicts a `continuous` value returns it."""
+        if name in self.classifiers:
+            return dict(self.inputs)
+        return input_options(output="value") if continuous else input_options()
 
     def _kept(self, key: tuple[Any, ...], load: Callable[[], Any]) -> Any:
         with self._lock:  # an audit and a slider may want the same model at once
@@ -131,6 +159,14 @@ class Catalogue:
                     continue
                 found.append(str(parent))
         return found
+
+
+def data_of(model: TrainedModel) -> Any:
+    """The model's data, not read; None where nothing says what it was."""
+    try:
+        return None if model.source is None else run_data(model.source, model.trusted)
+    except UserError:
+        return None
 
 
 def _data_class(what: str) -> str | None:

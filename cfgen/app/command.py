@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from cfgen.audit.command import parse_numbers, parse_size
+from cfgen.audit.command import names
 from cfgen.command_line import CommandParser, NonNegativeInt, run_command
 from cfgen.errors import UserError
-from cfgen.external.kinds import KINDS, Layout, Output
+from cfgen.external.kinds import KINDS
+from cfgen.external.options import add_input_options, input_values
 from cfgen.safety.classes import search_working_directory
 
 __all__ = ["main"]
@@ -41,14 +42,12 @@ def parser() -> CommandParser:
     add("--classifier", action="append", default=[], type=str, metavar="WHAT",
         help=f"a classifier whose answers are shown and audited: {KINDS}. Can be repeated; runs of classifiers on a model's data "
         "are offered anyway")  # fmt: skip
-    add("--resize", type=str, metavar="H[xW]",
-        help="height and width in pixels that these classifiers take (default: those of the images)")  # fmt: skip
-    add("--mean", type=str, default="0", metavar="M[,...]", help="subtracted from pixels in 0..1, as in cfgen audit")
-    add("--std", type=str, default="1", metavar="S[,...]", help="pixels are divided by it after that")
-    add("--layout", type=Layout, default="nchw", help="order of the dimensions that these classifiers take")
-    add("--output", type=Output, default="logit", help="what these classifiers return, as in cfgen audit")
+    add_input_options(parser)
     add("--positive", type=NonNegativeInt, metavar="CLASS",
-        help="the number of the class that counts as yes (default: 1 of two classes)")  # fmt: skip
+        help="the number of the class that counts as yes (default: 1 of two classes, every class of more)")  # fmt: skip
+    add("--classes", type=str, metavar="NAME[,...]",
+        help="the names of these classifiers' classes, in their order (default: of more than two, the values of the data's "
+        "target if they are as many, else numbers)")  # fmt: skip
     add("--trusted", action="store_true",
         help="read .pt2 files and import classes of your own that a model, its data or a classifier names, which runs code; only "
         "for files whose source you trust (default: refuse such files)")  # fmt: skip
@@ -64,11 +63,10 @@ def parser() -> CommandParser:
 
 def command(arguments: Sequence[str] | None) -> int:
     options = parser().parse_args(arguments)
-    resize = parse_size(options.resize) if options.resize else None
-    mean, std = parse_numbers(options.mean, "mean"), parse_numbers(options.std, "std")
+    taken = input_values(options)
     inputs = [
         word
-        for name in ("resize", "mean", "std", "layout", "output", "positive")
+        for name in ("resize", "mean", "std", "layout", "output", "positive", "classes")
         if (value := getattr(options, name)) != parser().get_default(name)
         for word in (f"--{name}", str(value))
     ]
@@ -98,9 +96,7 @@ def command(arguments: Sequence[str] | None) -> int:
     catalogue = Catalogue(
         options.model,
         options.classifier,
-        input_options(
-            resize=resize, mean=mean, std=std, layout=options.layout, output=options.output, positive=options.positive
-        ),
+        input_options(**taken, positive=options.positive, classes=tuple(names(options.classes))),
         options.trusted,
     )
     if options.model is not None:

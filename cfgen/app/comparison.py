@@ -26,6 +26,7 @@ def compared(one: Earlier, other: Earlier) -> dict[str, Any]:
             {
                 "do": key[0],
                 "among": key[1],
+                "of_class": key[2],
                 "cells": cells,
                 "difference": values[1] - values[0] if len(values) == 2 else None,
             }
@@ -41,23 +42,33 @@ def title_of(audit: Earlier) -> dict[str, Any]:
         "id": audit.id,
         "model": audit.model,
         "number": audit.folder.name,
-        "classifiers": [str(part.get("classifier")) for part in found.get("classifiers_audited") or []],
+        "classifiers": list(
+            dict.fromkeys(
+                str(part.get("name", part.get("classifier")))
+                for part in found.get("classes") or found.get("classifiers_audited") or []
+            )
+        ),
         "do": list(dict.fromkeys(key[0] for key in _rows(found))),
         "images": data.get("images"),
         "split": data.get("split"),
-        "label": found.get("label"),
+        "label": "" if found.get("classes") else found.get("label"),
         "command": found.get("command"),
     }
 
 
-def _rows(found: Found) -> dict[tuple[str, str], dict[str, Any]]:
-    """The headline estimate of the first classifier by intervention and cohort: the combined one, or else the model's word."""
+def _rows(found: Found) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The headline estimates of the first classifier by intervention, cohort and class: combined, or else the model's word."""
+    parts = found.get("classifiers_audited") or []
+    of_class: dict[str, Found] = {}
+    for part in parts if found.get("classes") else parts[:1]:
+        # of more than two classes each is a part, labelled by its name; a further classifier has the same ones again
+        of_class.setdefault(str(part.get("label")) if found.get("classes") else "", part)
     rows = {}
-    for part in (found.get("classifiers_audited") or [])[:1]:
+    for name, part in of_class.items():
         for row in part.get("interventions") or []:
             estimate = row.get("combined") or row.get("generator") or {}
             verdict = row.get("verdict") or {}
-            rows[str(row.get("do")), str(row.get("among"))] = {
+            rows[str(row.get("do")), str(row.get("among")), name] = {
                 "value": estimate.get("value"),
                 "low": estimate.get("low"),
                 "high": estimate.get("high"),

@@ -46,7 +46,7 @@ def difference_map(image: Tensor, base: Tensor) -> tuple[str, float]:
     share = (change / scale)[..., None]
     pixels = SAME + np.where(share < 0, -share * (DARKER - SAME), share * (BRIGHTER - SAME))
     file = io.BytesIO()
-    Image.fromarray(pixels.round().astype(np.uint8)).save(file, "PNG")
+    Image.fromarray(pixels.round().astype(np.uint8)).save(file, "PNG", compress_level=1)  # a slider waits for it
     return data_uri(file.getvalue()), scale
 
 

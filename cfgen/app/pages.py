@@ -14,23 +14,27 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 if TYPE_CHECKING:
     from starlette.responses import HTMLResponse
 
-__all__ = ["STATIC", "TEMPLATES", "environment", "page", "report_page"]
+__all__ = ["STATIC", "environment", "page", "report_page"]
 
 TEMPLATES, STATIC = (Path(__file__).parent / name for name in ("templates", "static"))
 
 
 @cache
-def environment(folder: Path) -> Environment:
-    """Templates of a folder, and of this one, whose `layout.html` they extend."""
-    loader = FileSystemLoader([folder, TEMPLATES])
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+def environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
-def page(template: str, *, folder: Path = TEMPLATES, status: int = 200, **shown: Any) -> HTMLResponse:
+def page(template: str, *, status: int = 200, **shown: Any) -> HTMLResponse:
     """The page of a template with what it shows."""
     from starlette.responses import HTMLResponse  # here: a page is exported also where no server is installed
 
-    text = environment(folder).get_template(template).render(**shown)
+    text = environment().get_template(template).render(**shown)
     return HTMLResponse(text, status)
 
 

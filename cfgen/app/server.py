@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -23,6 +24,7 @@ from cfgen.app.studio import Question, Studio
 from cfgen.app.uploads import TooLarge, proposed_attributes
 from cfgen.errors import UserError
 from cfgen.runs.sources import framed_pictures
+from cfgen.study.web import listed_studies
 from cfgen.study.web import routes as study_routes
 
 __all__ = ["create_app"]
@@ -48,6 +50,7 @@ def create_app(studio: Studio, host: str = "127.0.0.1", names: Collection[str] =
         Route("/api/data", data_summary),
         Route("/api/queue", queue_position),
         *audit_routes.ROUTES,
+        Route("/study/", study_page),
         Mount("/study", routes=study_routes()),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
@@ -69,6 +72,10 @@ async def whatif_page(request: Request) -> Response:
 
 async def data_page(request: Request) -> Response:
     return _model_page(request, "data.html", "data")
+
+
+async def study_page(request: Request) -> Response:
+    return page("study.html", active="study", studies=await run_in_threadpool(listed_studies))
 
 
 def _model_page(request: Request, template: str, active: str) -> Response:

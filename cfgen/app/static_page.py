@@ -11,13 +11,12 @@ from typing import Any
 import torch
 
 from cfgen.app.drawing import controls, difference_map, graph_levels, picture_uri, plain_row, sweep_values
-from cfgen.app.pages import STATIC, TEMPLATES, environment
-from cfgen.app.whatif import answer_attributes
+from cfgen.app.pages import STATIC, environment
+from cfgen.app.whatif import AbductedPicture, answer_attributes
 from cfgen.checkpoints import CONFIG
 from cfgen.errors import UserError
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.export import examples_to_share, recipe
-from cfgen.runs.generation import AbductedImages
 from cfgen.runs.model import TrainedModel
 from cfgen.runs.sources import Source
 from cfgen.safety.writing import new_folder, require_free
@@ -59,7 +58,7 @@ def write_page(model: TrainedModel, folder: str | Path, *, examples: int = 6) ->
         "examples": shown,
         "same": difference_map(source.images[0] / 255, source.images[0] / 255)[0],
     }
-    page = environment(TEMPLATES).get_template("page.html").render(model=model.source)
+    page = environment().get_template("page.html").render(model=model.source)
     files = {name: (STATIC / name).read_bytes() for name in FILES}
     files |= {"index.html": page.encode(), "frames.js": f"const page = {json.dumps(contents)};\n".encode()}
     with new_folder(folder, "page") as new:
@@ -89,20 +88,20 @@ def _controls(model: TrainedModel) -> list[dict[str, Any]]:
 
 def _example(model: TrainedModel, source: Source) -> dict[str, Any]:
     """An image with its frames: by attribute, one for each value."""
-    abducted = AbductedImages(model, source)
+    abducted = AbductedPicture(model, source)
     frames = {
         control["name"]: [_frame(abducted, {control["name"]: value}) for value in sweep_values(control, FRAMES)]
         for control in _controls(model)
     }
     return {
-        "original": picture_uri(abducted.images[0]),
-        "reconstruction": picture_uri(abducted.reconstructions[0]),
-        "attributes": plain_row(abducted.attributes),
+        "original": abducted.original,
+        "reconstruction": abducted.reconstruction,
+        "attributes": abducted.own,
         "frames": frames,
     }
 
 
-def _frame(abducted: AbductedImages, do: Mapping[str, Any]) -> dict[str, Any]:
+def _frame(abducted: AbductedPicture, do: Mapping[str, Any]) -> dict[str, Any]:
     x_c, after = abducted.under(do)
     difference, scale = difference_map(x_c[0], abducted.reconstructions[0])
     (value,) = do.values()

@@ -109,8 +109,8 @@ class Studio:
         """What is in the data of a model; for the thread of `reading` alone, as the next."""
         return self._read("report", name, report_of)
 
-    def test_columns(self, name: str) -> tuple[TrainedModel, Columns]:
-        """A model and the attributes of its test images."""
+    def columns(self, name: str) -> tuple[TrainedModel, dict[str, Columns]]:
+        """A model, and the attributes of its training and of its test images."""
         return self.catalogue.load(name), self._read("columns", name, columns_of)
 
     def _read(self, kind: str, name: str, read: Callable[[TrainedModel], Any]) -> Any:

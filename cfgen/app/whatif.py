@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from cfgen.app.catalogue import LoadedClassifier
+from cfgen.app.catalogue import LoadedClassifier, data_of
 from cfgen.app.drawing import (
     controls,
     difference_map,
@@ -22,19 +22,18 @@ from cfgen.app.drawing import (
 from cfgen.app.recipes import Recipe
 from cfgen.app.uploads import Upload
 from cfgen.errors import UserError, unknown_name
-from cfgen.runs.data import run_data
 from cfgen.runs.generation import AbductedImages
 from cfgen.runs.model import TrainedModel
 from cfgen.runs.sources import Source, known_images, own_images
 
-__all__ = ["OpenModel", "answer_attributes"]
+__all__ = ["AbductedPicture", "OpenModel", "answer_attributes"]
 
 SHOWN = 24  # examples that a page offers
 MOST_ABDUCTED = 64  # images whose states are kept
 
 
 class AbductedPicture(AbductedImages):
-    """One image with its state, and the two pictures of it that no intervention changes."""
+    """One image with its state, and all about it that no intervention changes: a slider that moves does not wait for that."""
 
     @cached_property
     def original(self) -> str:
@@ -44,13 +43,23 @@ class AbductedPicture(AbductedImages):
     def reconstruction(self) -> str:
         return picture_uri(self.reconstructions[0])
 
+    @cached_property
+    def own(self) -> dict[str, Any]:
+        """Its attributes."""
+        return plain_row(self.attributes)
+
+    @cached_property
+    def rounded(self) -> dict[str, Any]:
+        """Its attributes as the model vector says them: there, what an intervention leaves alone is the same to the bit."""
+        return plain_row(self.model.values(self.model.schema.decode(self.batch.a)))
+
 
 class OpenModel:
     """A loaded model with what a page needs of it: controls, graph, example pictures, and images with their states."""
 
     def __init__(self, model: TrainedModel) -> None:
         self.model, self.name = model, str(model.source)
-        self.data = _data(model)
+        self.data = data_of(model)
         self.controls = controls(model.schema, getattr(self.data, "units", None))
         self.examples_error = ""
         self._abducted: OrderedDict[Any, AbductedPicture] = OrderedDict()
@@ -122,10 +131,9 @@ class OpenModel:
         x_c, after = abducted.under(do, hold)
         x, x_r = abducted.images[0], abducted.reconstructions[0]
         difference, scale = difference_map(x_c[0], x_r)
-        probability = None
+        said = None
         if classifier is not None:
-            p = classifier.answers(x, x_r, x_c[0])
-            probability = {"label": classifier.label, "original": p[0], "reconstruction": p[1], "counterfactual": p[2]}
+            said = {"label": classifier.label, "answers": classifier.answers(x, x_r, x_c[0])}
         recipe = Recipe(
             self.name, do, hold, given, image.name if isinstance(image, Upload) else image, self.model.trusted
         )
@@ -136,7 +144,7 @@ class OpenModel:
             "difference": difference,
             "scale": scale,
             **answer_attributes(abducted, do, hold, plain_row(after)),
-            "probability": probability,
+            "classifier": said,
             "python": recipe.python() if do else "",
             "shell": recipe.shell() if do else "",
         }
@@ -160,23 +168,21 @@ class OpenModel:
         for value in sweep_values(known[attribute]):
             asked = {**do, attribute: value}
             x_c, after = abducted.under(asked, self.held(asked, follow))
-            p = None if classifier is None else classifier.answers(x_c[0])[0]
+            said = None if classifier is None else classifier.answers(x_c[0])[0]
             frames.append(
-                {"value": value, "picture": picture_uri(x_c[0]), "attributes": plain_row(after), "probability": p}
+                {"value": value, "picture": picture_uri(x_c[0]), "attributes": plain_row(after), "classifier": said}
             )
         return frames
 
 
 def answer_attributes(
-    abducted: AbductedImages, do: Mapping[str, Any], hold: Collection[str], after: Mapping[str, Any]
+    abducted: AbductedPicture, do: Mapping[str, Any], hold: Collection[str], after: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The attributes of an image before and after, what was set, what moved, what is held and which causes are cut."""
     graph = abducted.model.scm.graph
     following = graph.descendants(do, hold) - set(do)
-    own = plain_row(abducted.attributes)
-    # compared as the model vector says them, which rounds: there, what did not move is the same to the bit
-    rounded = plain_row(abducted.model.values(abducted.model.schema.decode(abducted.batch.a)))
-    moved = [name for name in own if name in following and after[name] != rounded[name]]
+    own = abducted.own
+    moved = [name for name in own if name in following and after[name] != abducted.rounded[name]]
     return {
         "attributes": own,
         "counterfactual_attributes": {**own, **{name: after[name] for name in (*do, *moved)}},
@@ -185,11 +191,3 @@ def answer_attributes(
         "held": list(hold),
         "cut": [edge for edge in graph.edges if edge[1] in do or edge[1] in hold],
     }
-
-
-def _data(model: TrainedModel) -> Any:
-    """The model's data, not read; None where nothing says what it was."""
-    try:
-        return None if model.source is None else run_data(model.source, model.trusted)
-    except UserError:
-        return None

@@ -187,7 +187,7 @@ def analyse_parser() -> CommandParser:
         metavar="N",
         help="also compute the power of a study with N participants that count",
     )
-    add("--seed", type=Seed, default=0, metavar="N", help="seed of simulated participants and of the power")
+    add("--seed", type=Seed, metavar="N", help="seed of simulated participants and of the power (default: 0)")
     add("--out", type=str, metavar="DIR", help="the new folder for the results (default: STUDY/analyses/NNN)")
     return parser
 
@@ -197,12 +197,14 @@ def analyse(words: Sequence[str]) -> None:
     from cfgen.study.simulation import parse_mix
 
     mix = None if options.simulate is None else parse_mix(options.simulate)
+    if options.seed is not None and mix is None and options.power is None:
+        raise UserError("only simulations use it; add --simulate or --power, or leave it out", argument="seed")
     if options.out:
         require_free(options.out)
 
     from cfgen.study.analysis import analyse as analysed  # only now: scipy and matplotlib take a second
 
-    found = analysed(options.study, options.answers, simulate=mix, planned=options.power, seed=options.seed)
+    found = analysed(options.study, options.answers, simulate=mix, planned=options.power, seed=options.seed or 0)
     folder = found.save(options.out, root=options.study)
     show(found)
     print(f"analysis: {folder}")

@@ -1,4 +1,4 @@
-"""The pages of studies for a server: each study's page with its pictures, and the answers, a line at a time."""
+"""Studies for a server: each study's page with its pictures, the answers, a line at a time, and what there is of both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-__all__ = ["keep_line", "kept_lines", "routes"]
+__all__ = ["keep_line", "kept_lines", "listed_studies", "routes"]
 
 TYPES = {
     "index.html": "text/html",
@@ -33,9 +33,9 @@ _writing = threading.Lock()
 
 
 def routes(folder: str | Path = "studies") -> list[Route]:
-    """Routes for all studies inside a folder, to be mounted under any path: the list of them, and each under its name."""
+    """Routes for all studies inside a folder, each under its name, to be mounted under any path."""
     from starlette.exceptions import HTTPException
-    from starlette.responses import HTMLResponse, JSONResponse, Response
+    from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
     root = Path(folder)
@@ -46,12 +46,6 @@ def routes(folder: str | Path = "studies") -> list[Route]:
             if place.name == request.path_params["name"]:
                 return place
         raise HTTPException(404)
-
-    def studies_page(request: Request) -> Response:
-        return HTMLResponse(_list_page([(place.name, _title(place)) for place in _studies(root)]))
-
-    def style(request: Request) -> Response:
-        return Response((Path(__file__).parent / "page" / "study.css").read_bytes(), media_type="text/css")
 
     def page(request: Request) -> Response:
         place, name = study_folder(request), request.path_params.get("file", "index.html")
@@ -85,8 +79,6 @@ def routes(folder: str | Path = "studies") -> list[Route]:
         return JSONResponse({"kept": True}) if new else JSONResponse({"error": "answered differently before"}, 409)
 
     return [
-        Route("/", studies_page),
-        Route("/study.css", style),
         Route("/{name}/", page),
         Route("/{name}/images/{file}", picture),
         Route("/{name}/answers", earlier),
@@ -132,15 +124,28 @@ def kept_lines(folder: Path, participant: str) -> list[dict[str, Any]]:
     return found
 
 
+def listed_studies(folder: str | Path = "studies") -> list[dict[str, Any]]:
+    """What a list of studies says of each: its name and title, its questions, and how many people began and finished it."""
+    return [_summary(place) for place in _studies(Path(folder))]
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    try:
+        study = _study(folder)
+        people = [Path(name).stem for name in (os.listdir(folder / ANSWERS) if exists(folder / ANSWERS) else [])]
+        sat = [
+            len({line["number"] for line in kept_lines(folder, person)}) == len(study.sheet_of(person))
+            for person in people
+            if valid_participant(person)
+        ]
+        told = {"title": study.title, "questions": len(study.sheets[0]), "begun": len(sat), "finished": sum(sat)}
+    except UserError as error:
+        told = {"problem": str(error)}
+    return {"name": folder.name, "problem": "", **told}
+
+
 def _studies(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.glob(f"*/{STUDY}")) if root.is_dir() else []
-
-
-def _title(folder: Path) -> str:
-    try:
-        return _study(folder).title
-    except UserError as error:
-        return f"cannot be opened: {error}"
 
 
 def _study(folder: Path) -> Study:
@@ -152,10 +157,3 @@ def _study(folder: Path) -> Study:
 @lru_cache(maxsize=16)
 def _read(folder: Path, changed: int, size: int) -> Study:
     return Study.read(folder)
-
-
-def _list_page(studies: list[tuple[str, str]]) -> str:
-    from jinja2 import Environment, FileSystemLoader
-
-    environment = Environment(loader=FileSystemLoader(Path(__file__).parent / "page"), autoescape=True)
-    return environment.get_template("list.html").render(studies=studies)

@@ -78,3 +78,24 @@ def waited_for(done, seconds: float = 60.0) -> None:
     while not done():
         assert time.monotonic() < end, "it did not come about in time"
         time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    from tests.app.browsing import Browser  # here: selenium is needed by the tests in a browser alone
+
+    made = Browser(tmp_path_factory.mktemp("browser"))
+    yield made
+    made.tab.quit()
+
+
+@pytest.fixture
+def quiet(browser, request):
+    """After a test: no request to another host, no error and no warning in the console."""
+    browser.tab.get_log("browser"), browser.tab.get_log("performance")
+    yield
+    logged = [entry["message"] for entry in browser.tab.get_log("browser") if entry["level"] != "INFO"]
+    allowed = getattr(request.node, "refused", 0)  # answers with an error code, which the browser logs
+    assert len(logged) <= allowed, logged
+    own = {request.getfixturevalue("live").address.removeprefix("http://")} if "live" in request.fixturenames else set()
+    assert browser.asked_hosts() <= own

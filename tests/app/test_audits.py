@@ -6,11 +6,15 @@ import shlex
 import shutil
 
 import pytest
+from starlette.testclient import TestClient
 
 import cfgen
 from cfgen.app import audits as module
 from cfgen.app.audits import earlier_audits
+from cfgen.app.comparison import compared
+from cfgen.audit.command import main as audit_command
 from cfgen.audit.command import parser as audit_parser
+from tests.app import world
 from tests.app.conftest import waited_for
 from tests.app.world import CLASSIFIER, MODEL, WET
 
@@ -41,16 +45,98 @@ def finished(client, id):
 def test_choices_count_the_images(client):
     found = client.get("/api/audits/choices", params={"model": MODEL}).json()
     assert found["images"] == 120
-    assert found["classifiers"] == [CLASSIFIER, "runs/sign_classifier"]
+    assert found["classifiers"] == [
+        {"name": name, "classes": [], "problem": ""} for name in (CLASSIFIER, "runs/sign_classifier")
+    ]
     by_name = {one["name"]: one for one in found["attributes"]}
     assert sum(by_name["colour"]["counts"]) == sum(by_name[WET]["counts"]) == 120
     assert (by_name["size"]["low"], by_name["size"]["high"]) == (1.0, 5.0)
     asked = {"model": MODEL, "do": ["colour=green", f"colour=green,{WET}=1"]}
     one, both = client.post("/api/audits/count", json=asked).json()["interventions"]
-    assert one == {"do": "colour=green", "have": by_name["colour"]["counts"][1], "images": 120}
-    assert both["have"] < one["have"]
-    for wrong in (["colour=gren"], ["size=99"], ["x"], [], "colour=green"):
+    assert (one["do"], one["asked"]) == ("colour=green", by_name["colour"]["counts"][0])
+    assert f"{by_name['colour']['counts'][1]} of 120 test images have it already" in one["told"]
+    assert both["asked"] > one["asked"]
+    for wrong in (
+        ["colour=gren"],
+        ["size=99"],
+        ["x"],
+        [],
+        "colour=green",
+        ["colour=+1"],
+        ["size=1:99"],
+        ["size=+1,gloss=2"],
+    ):
         assert client.post("/api/audits/count", json={"model": MODEL, "do": wrong}).status_code == 400
+
+
+def test_shifts_and_comparisons_are_counted_by_the_images_that_they_change(client):
+    data = world.Signs()
+    data.setup("test")
+    size, spread = data.columns("test")["size"], data.columns("train")["size"].std(correction=0)
+    asked = {"model": MODEL, "do": ["size=+1", "size=-1sd", "size=2:4"]}
+    up, down, contrast = client.post("/api/audits/count", json=asked).json()["interventions"]
+    assert up["asked"] == (size + 1 <= 5).sum()
+    assert down["asked"] == (size - spread >= 1).sum()
+    assert contrast["asked"] == 120
+    assert "leave the range" in up["told"]
+
+
+@pytest.mark.parametrize(
+    ("classifier", "inputs", "changed"),
+    [
+        (CLASSIFIER, [], {"do": ["size=+1sd", "size=2:4"], "among": ["colour=red", f"colour=red,{WET}=1"]}),
+        (CLASSIFIER, [], {"subgroups": True}),
+        (world.SHADES, [], {"focus": ["class 0", "class 2"]}),
+        (world.SHADES, ["--classes", "dark,middle,light"], {"do": ["size=5"]}),
+        (world.MEAN, ["--output", "value"], {}),
+    ],
+)
+def test_what_the_page_asks_is_what_the_command_asks(here, classifier, inputs, changed):
+    """The report's command, typed, finds the same."""
+    from cfgen.app.catalogue import Catalogue, input_options
+    from cfgen.app.server import create_app
+    from cfgen.app.studio import Studio
+
+    options = dict(zip((word.lstrip("-") for word in inputs[::2]), inputs[1::2], strict=True))
+    if "classes" in options:
+        options["classes"] = options["classes"].split(",")
+    studio = Studio(Catalogue(MODEL, [classifier], input_options(**options)), inputs)
+    with TestClient(create_app(studio, "testserver"), headers=world.HEADERS) as client:
+        done = finished(client, started(client, classifiers=[classifier], **changed))
+    assert (done["state"], done["message"]) == ("done", "")
+    found = json.loads((here / "runs/signs/001/audits/001/audit.json").read_text())
+    words = shlex.split(found["command"])
+    assert words[:2] == ["cfgen", "audit"]
+    assert audit_command(words[2:]) == 0
+    again = json.loads((here / "runs/signs/001/audits/002/audit.json").read_text())
+    for name in ("classifiers_audited", "subgroups", "classes", "label"):
+        assert found.get(name) == again.get(name)
+    assert bool(found.get("subgroups")) == bool(changed.get("subgroups"))
+
+
+def test_a_classifier_that_cannot_be_asked_is_named_with_the_reason(here):
+    from cfgen.app.catalogue import Catalogue, input_options
+    from cfgen.app.server import create_app
+    from cfgen.app.studio import Studio
+
+    studio = Studio(Catalogue(MODEL, [CLASSIFIER], input_options(output="class")))
+    with TestClient(create_app(studio, "testserver"), headers=world.HEADERS) as client:
+        first, second = client.get("/api/audits/choices", params={"model": MODEL}).json()["classifiers"]
+    assert first["problem"]
+    assert second["problem"] == ""
+
+
+def test_classes_are_compared_each_with_itself(here):
+    model = cfgen.load(MODEL)
+    for number, do in enumerate((["size=5"], ["size=5", "colour=green"]), 1):
+        result = model.audit(world.SHADES, do=do, count=40, predictor=None)
+        result.save(here / f"runs/signs/001/audits/{number:03d}")
+    known = earlier_audits([MODEL])
+    found = compared(known[f"{MODEL}#001"], known[f"{MODEL}#002"])
+    assert [one["classifiers"] for one in found["titles"]] == [[world.SHADES]] * 2
+    both = [row for row in found["rows"] if row["do"] == "size=5"]
+    assert [row["of_class"] for row in both] == ["class 0", "class 1", "class 2"]
+    assert [row["difference"] for row in both] == [0, 0, 0]
 
 
 def test_an_audit_runs_to_the_report_of_the_library(client, here):
@@ -82,7 +168,7 @@ def test_two_audits_side_by_side(client, here):
     for audit in (one, other):
         for row in audit.found()["classifiers_audited"][0]["interventions"]:
             estimate = row["combined"] or row["generator"]
-            assert f"{estimate['value']:+.3f}" in text
+            assert f"{estimate['value']:+.3f}".replace("-", "\N{MINUS SIGN}") in text
             assert row["verdict"]["words"] in text
     (here / "runs/signs/001/audits/002/audit.json").write_text("{")
     assert client.get("/audit/compare", params={"one": one.id, "other": other.id}).status_code == 400
@@ -132,6 +218,9 @@ def test_sliders_go_first(studio, here):
         ({"do": []}, "do"),
         ({"do": ["colour=green"] * 21}, "do"),
         ({"do": [3]}, "do"),
+        ({"among": "colour=red"}, "among"),
+        ({"among": [1]}, "among"),
+        ({"focus": 3}, "class"),
         ({"count": 0}, "count"),
         ({"count": 10**9}, "count"),
         ({"count": "many"}, "count"),
@@ -143,7 +232,7 @@ def test_bad_audits_are_refused(client, changed, argument):
 
 
 def test_an_audit_that_cannot_be_made_says_why(client, here):
-    for changed in ({"do": ["colour=gren"]}, {"do": ["size=99"]}):
+    for changed in ({"do": ["colour=gren"]}, {"do": ["size=99"]}, {"among": ["size=2"]}, {"focus": ["class 7"]}):
         done = finished(client, started(client, **changed))
         assert done["state"] == "failed"
         assert done["message"]

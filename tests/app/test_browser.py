@@ -1,103 +1,17 @@
 """The pages in a real browser: what a person does, and that nothing is asked of another host and no error is logged."""
 
-import json
 import shutil
-from urllib.parse import urlsplit
 
-import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 from tests.app import world
+from tests.app.browsing import IN_A_BROWSER, opened
 from tests.app.conftest import waited_for
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs a browser: apt-get install chromium chromium-driver"),
-    pytest.mark.xdist_group("browser"),  # one browser for all of them
-]
-
-CONTROLS = "select, input, button, a, img"
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1280,900"
-)
-
-
-class Browser:
-    """A tab, and all that it asked for and logged."""
-
-    def __init__(self, folder):
-        options = webdriver.ChromeOptions()
-        options.binary_location = CHROMIUM
-        for flag in FLAGS.split():
-            options.add_argument(flag)
-        options.add_argument(f"--user-data-dir={folder / 'profile'}")
-        options.add_experimental_option("prefs", {"download.default_directory": str(folder)})
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.tab = webdriver.Chrome(options=options, service=Service(DRIVER))
-        self.tab.set_page_load_timeout(60)
-
-    def at(self, selector):
-        return self.tab.find_element(By.CSS_SELECTOR, selector)
-
-    def all(self, selector):
-        return self.tab.find_elements(By.CSS_SELECTOR, selector)
-
-    def until(self, selector, is_so):
-        """Waits until an element is so; the page may replace it meanwhile."""
-
-        def so():
-            try:
-                return is_so(self.at(selector))
-            except Exception:
-                return False
-
-        waited_for(so)
-
-    def control(self, name):
-        """The control of an attribute."""
-        for one in self.all(".control"):
-            if one.find_element(By.CSS_SELECTOR, "label").text.startswith(name):
-                return one.find_element(By.CSS_SELECTOR, "input, select")
-        raise AssertionError(f"no control of {name}")
-
-    def asked_hosts(self):
-        found = set()
-        for entry in self.tab.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                parts = urlsplit(message["params"]["request"]["url"])
-                if parts.scheme in ("http", "https", "ws", "wss"):
-                    found.add(parts.netloc)
-        return found
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    made = Browser(tmp_path_factory.mktemp("browser"))
-    yield made
-    made.tab.quit()
-
-
-@pytest.fixture(autouse=True)
-def quiet(browser, request):
-    """After every test: no request to another host, no error and no warning in the console."""
-    browser.tab.get_log("browser"), browser.tab.get_log("performance")
-    yield
-    logged = [entry["message"] for entry in browser.tab.get_log("browser") if entry["level"] != "INFO"]
-    allowed = getattr(request.node, "refused", 0)  # answers with an error code, which the browser logs
-    assert len(logged) <= allowed, logged
-    own = {request.getfixturevalue("live").address.removeprefix("http://")} if "live" in request.fixturenames else set()
-    assert browser.asked_hosts() <= own
-
-
-def opened(browser, live):
-    browser.tab.get(f"{live.address}/?model={world.MODEL}")
-    browser.until("#counterfactual", lambda one: one.get_attribute("src"))
+pytestmark = IN_A_BROWSER
 
 
 def test_dragging_a_slider_changes_picture_and_graph(browser, live):
@@ -133,8 +47,6 @@ def test_everything_can_be_done_with_the_keyboard(browser, live):
     browser.until("#reset", lambda one: not one.is_enabled())
     browser.control("<b>wet").send_keys(Keys.SPACE)
     browser.until(".graph .set", lambda one: "<b>wet" in one.text)
-    # the whole page, once nothing is replaced any more: every control says what it is
-    browser.until("body", lambda _: all(one.accessible_name for one in browser.all(CONTROLS) if one.is_displayed()))
 
 
 def test_the_classifier_and_the_strip(browser, live):
@@ -175,12 +87,16 @@ def test_a_file_that_is_no_picture(browser, live, tmp_path, request):
     browser.until(".graph .set", lambda one: "1.00" in one.text)  # the page goes on
 
 
-def test_a_small_audit_to_its_report(browser, live, here):
+def audit_page(browser, live):
     browser.tab.get(f"{live.address}/audit?model={world.MODEL}")
-    browser.until("#attribute option", lambda one: True)
-    Select(browser.at("#attribute")).select_by_value("colour")
-    assert "images)" in browser.at("#value").text
-    browser.at("#add").click()
+    browser.until("#start", lambda one: one.is_enabled())
+
+
+def test_a_small_audit_to_its_report(browser, live, here):
+    audit_page(browser, live)
+    Select(browser.at("#do select")).select_by_value("colour")
+    assert "images)" in browser.at("#do .values select").text
+    browser.at("#do button").click()
     browser.until("#interventions li", lambda one: "of 120 test images" in one.text)
     browser.at("#judged").click()
     browser.at("#start").click()
@@ -193,6 +109,59 @@ def test_a_small_audit_to_its_report(browser, live, here):
     shutil.rmtree(here / "runs/signs/001/audits")
 
 
+def test_interventions_are_composed_as_the_command_line_takes_them(browser, live, here):
+    """Each way to change a continuous attribute, several at the same time, and images that are looked at alone."""
+    audit_page(browser, live)
+    add, join = browser.all("#do button")
+    way = Select(browser.all("#do select")[1])
+    typed = {"set": ["2.5"], "shift": ["-1"], "deviations": ["0.5"], "contrast": ["2", "4"]}
+    for name, numbers in typed.items():
+        way.select_by_value(name)
+        for field, number in zip(browser.all("#do .values input"), numbers, strict=True):
+            assert field.accessible_name
+            field.clear()
+            field.send_keys(number)
+        assert join.is_enabled() == (name == "set")
+        before = len(browser.all("#interventions li"))
+        add.click()
+        waited_for(lambda before=before: len(browser.all("#interventions li")) == before + 1)
+    way.select_by_value("set")
+    join.click()
+    Select(browser.at("#do select")).select_by_value("colour")
+    add.click()
+    waited_for(lambda: len(browser.all("#interventions li")) == 5)
+    named = [one.text for one in browser.all("#interventions b")]
+    assert named[:4] == ["do(size=2.5)", "do(size=+-1)", "do(size=+0.5sd)", "do(size=2:4)"]
+    assert named[4].startswith("do(size=3, colour=")
+    browser.all("details summary")[0].click()
+    browser.at("#among button").click()
+    browser.until("#cohorts li", lambda one: "colour=green" in one.text)
+    browser.at("#subgroups").click()
+    browser.at("#judged").click()
+    browser.at("#start").click()
+    browser.until(".job", lambda one: "also among colour=green; and in every subgroup" in one.text)
+    browser.until(".job", lambda one: "✓ done" in one.text)
+    report = (here / "runs/signs/001/audits/001/report.md").read_text()
+    for text in ("size=2.5", "size=+-1", "size=+0.5sd", "size=2:4", "colour=green"):
+        assert text in report
+    shutil.rmtree(here / "runs/signs/001/audits")
+
+
+def test_a_value_that_is_missing_or_out_of_range_is_said(browser, live, request):
+    audit_page(browser, live)
+    before = len(live.studio.audits.jobs)
+    field = browser.at("#do .values input")
+    field.clear()
+    browser.at("#start").click()
+    browser.until("#message", lambda one: "value is missing" in one.text)
+    field.send_keys("99")
+    browser.at("#do button").click()
+    browser.until("#message", lambda one: "99" in one.text)
+    request.node.refused = 1
+    assert not browser.all("#interventions li")
+    assert len(live.studio.audits.jobs) == before
+
+
 def test_the_data_page(browser, live):
     browser.tab.get(f"{live.address}/data?model={world.MODEL}")
     browser.until("#splits", lambda one: "120" in one.text)
@@ -203,7 +172,12 @@ def test_pages_fit_a_narrow_screen(browser, live):
     size = {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True}
     browser.tab.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        for path, there in (("/", "#counterfactual"), ("/audit", "#attribute option"), ("/data", "#splits div")):
+        for path, there in (
+            ("/", "#counterfactual"),
+            ("/audit", "#do option"),
+            ("/data", "#splits div"),
+            ("/study/", "h2"),
+        ):
             browser.tab.get(f"{live.address}{path}?model={world.MODEL}")
             browser.until(there, lambda one: True)
             assert browser.tab.execute_script("return document.documentElement.scrollWidth") <= 360

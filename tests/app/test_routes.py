@@ -47,6 +47,16 @@ def test_pages_name_the_models_and_carry_no_inline_code(client, path):
         assert f'id="{label}"' in text
 
 
+def test_the_study_page_lists_studies_and_says_how_to_make_one(client, here):
+    text = client.get("/study/").text
+    assert "cfgen study new" in text
+    assert 'aria-current="page"' in text
+    (here / "studies/broken").mkdir(parents=True)
+    (here / "studies/broken/study.json").write_text("{}")
+    assert "cannot be opened" in client.get("/study/").text
+    shutil.rmtree(here / "studies")
+
+
 def test_a_model_is_described(client):
     found = client.get("/api/model", params={"model": MODEL}).json()
     assert [control["name"] for control in found["controls"]] == ["size", "gloss", "colour", WET]

@@ -11,6 +11,7 @@ from PIL import Image
 
 import cfgen
 from cfgen import generate
+from cfgen.app.catalogue import Catalogue, input_options
 from cfgen.app.drawing import difference_map
 from cfgen.app.whatif import OpenModel
 from tests.app import world
@@ -63,7 +64,7 @@ def test_a_strip_shows_what_the_slider_would(studio):
         asked = {"model": MODEL, "image": 3, "do": {"colour": "red", "size": frame["value"]}}
         answer = studio.answer(Question.of({**asked, "classifier": world.CLASSIFIER}))
         assert torch.equal(pixels_of(answer["counterfactual"]), pixels_of(frame["picture"]))
-        assert answer["probability"]["counterfactual"] == pytest.approx(frame["probability"], abs=1e-6)
+        assert answer["classifier"]["answers"][2]["p"] == pytest.approx(frame["classifier"]["p"], abs=1e-6)
     assert [frame["value"] for frame in studio.strip(question, "colour")] == ["red", "green"]
 
 
@@ -72,9 +73,36 @@ def test_the_classifier_is_asked_about_all_three_pictures(studio):
 
     asked = {"model": MODEL, "image": 1, "do": {"size": 5.0}, "classifier": world.CLASSIFIER}
     answer = studio.answer(Question.of(asked))
-    for kind in ("original", "reconstruction", "counterfactual"):
-        x = pixels_of(answer[kind])[None, None] / 255
-        assert answer["probability"][kind] == pytest.approx(torch.sigmoid(world.bright()(x)).item(), abs=0.02)
+    for kind, said in zip(
+        ("original", "reconstruction", "counterfactual"), answer["classifier"]["answers"], strict=True
+    ):
+        p = torch.sigmoid(world.bright()(pixels_of(answer[kind])[None, None] / 255)).item()
+        assert said["p"] == pytest.approx(p, abs=0.02)
+        assert said["answer"] == ("yes" if said["p"] > 0.5 else "no")
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "wanted"),
+    [
+        (world.SHADES, {}, lambda x: [f"class {k}" for k in world.shades()(x).argmax(1).tolist()]),
+        (world.SHADES, {"classes": ("dark", "middle", "light")}, lambda x: ["dark", "middle", "light"]),
+        (world.MEAN, {"output": "value"}, lambda x: [f"{value:.4g}" for value in world.mean()(x).tolist()]),
+    ],
+)
+def test_classifiers_of_several_classes_and_of_values_are_asked_too(here, name, inputs, wanted):
+    catalogue = Catalogue(MODEL, [name], input_options(**inputs))
+    opened = OpenModel(catalogue.load(MODEL))
+    asked = catalogue.load_classifier(name, opened.model)
+    said = opened.answer(1, {"size": 5.0}, classifier=asked)["classifier"]
+    x = torch.stack([opened.abducted(1, {}).images[0], opened.abducted(1, {}).reconstructions[0]])
+    answers = [one["answer"] for one in said["answers"]]
+    if inputs.get("classes"):
+        assert set(answers) <= set(wanted(x))
+    else:
+        assert answers[:2] == wanted(x)
+    best = world.shades()(x).softmax(1).max(1).values.tolist()
+    assert [one["p"] for one in said["answers"][:2]] == ([None] * 2 if "output" in inputs else pytest.approx(best))
+    assert said["label"] == ("yes" if "output" in inputs else "")
 
 
 @pytest.mark.parametrize("follow", [True, False])

@@ -27,6 +27,7 @@ ATTRIBUTES = {
 EDGES = [["size", "gloss"]]
 HEADERS = {"X-Client": "tester"}
 MODEL, CLASSIFIER = "runs/signs", "tests.app.world:bright"
+SHADES, MEAN = "tests.app.world:shades", "tests.app.world:mean"  # a classifier of three classes, and a predicted value
 
 
 class Signs(Painted):
@@ -60,6 +61,29 @@ class Bright(nn.Module):
 
 def bright() -> nn.Module:
     return Bright()
+
+
+class Shades(nn.Module):
+    """The logits of a dark, a middling and a light picture."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels = torch.tensor([0.2, 0.27, 0.34])
+        return -2000 * (x.mean(dim=(1, 2, 3))[:, None] - levels) ** 2
+
+
+def shades() -> nn.Module:
+    return Shades()
+
+
+class Mean(nn.Module):
+    """How bright a picture is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(dim=(1, 2, 3))
+
+
+def mean() -> nn.Module:
+    return Mean()
 
 
 def built(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from cfgen.study.analysis import analyse
-from cfgen.study.web import routes
+from cfgen.study.web import listed_studies, routes
 from tests.study.test_analysis import sat
 
 PERSON = "0123456789abcdef"
@@ -69,7 +69,7 @@ def test_what_does_not_fit_is_not_kept(client, folder, made):
 
 
 def test_pages_and_nothing_else(client, folder, made):
-    assert "stripes" in client.get("/study/").text
+    assert client.get("/study/").status_code == 404  # the list is the app's
     page = client.get("/study/stripes/")
     assert page.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in page.text
@@ -82,6 +82,15 @@ def test_pages_and_nothing_else(client, folder, made):
     assert client.get("/study/%2e%2e/").status_code == 404
 
 
-def test_a_study_that_was_changed_is_named_in_the_list(client, folder):
-    (folder / "study.json").write_text("{}")
-    assert "cannot be opened" in client.get("/study/").text
+def test_the_list_says_how_many_people_answered(client, folder, made):
+    lines = sat(made.study, PERSON, 4)
+    one = {"name": "stripes", "problem": "", "title": made.study.title, "questions": len(made.study.sheets[0])}
+    assert listed_studies(folder.parent) == [one | {"begun": 0, "finished": 0}]
+    for number, line in enumerate(lines):
+        client.post("/study/stripes/answers", json=line)
+        assert listed_studies(folder.parent) == [one | {"begun": 1, "finished": int(number == len(lines) - 1)}]
+    (folder / "study.json").write_text("{}")  # one that was changed is named, with what is wrong
+    (changed,) = listed_studies(folder.parent)
+    assert changed["name"] == "stripes"
+    assert changed["problem"]
+    assert listed_studies(folder / "nowhere") == []

@@ -2,6 +2,7 @@
 "use strict";
 cfgen.client = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
+const A_WHILE = 5000; // ms
 cfgen.Refused = class extends Error {
   constructor(text, argument, superseded) { super(text); this.argument = argument; this.superseded = superseded; }
 };
@@ -10,9 +11,10 @@ cfgen.ask = async (address, { body, file, signal, waiting } = {}) => {
   const headers = { "X-Client": cfgen.client };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const options = { method: body === undefined && !file ? "GET" : "POST", headers, body: file || (body && JSON.stringify(body)), signal };
+  const since = performance.now();
   const timer = waiting && setInterval(async () => {
     const told = await fetch("/api/queue", { headers }).then((answer) => answer.json()).catch(() => ({}));
-    waiting(told.position ? `Waiting: ${told.position} ${told.position === 1 ? "request comes" : "requests come"} first.` : "Working …");
+    waiting(told.position ? `Waiting: ${told.position} ${told.position === 1 ? "request comes" : "requests come"} first.` : performance.now() - since < A_WHILE ? "Working …" : "Working … The first time, images may have to be read or drawn, which can take minutes.");
   }, 500);
   try {
     const answer = await fetch(address, options);
@@ -34,6 +36,7 @@ cfgen.tell = (error) => {
   if (error && (error.name === "AbortError" || error.superseded)) return;
   place.textContent = error ? error.message : "";
   place.hidden = !error;
+  if (error) place.scrollIntoView({ block: "nearest" }); // the button may be far below
 };
 
 // The model that all pages speak of: chosen on one, remembered by the others through the address.

@@ -2,14 +2,21 @@
 "use strict";
 (() => {
   const at = (id) => document.getElementById(id);
-  const page = { choices: null, chosen: [], joined: [], ticked: [] };
+  const page = { choices: null, ticked: [] };
   const waiting = (text) => { at("status").textContent = text; };
-  const attribute = () => page.choices.attributes.find((one) => one.name === at("attribute").value);
+  const counted = async (text) => {
+    const { interventions: [found] } = await cfgen.ask("/api/audits/count", { body: { model: at("model").value, do: [text] } });
+    return found.told;
+  };
+  const interventions = cfgen.composer({ place: at("do"), list: at("interventions"), called: (text) => `do(${text})`, added: counted });
+  const cohorts = cfgen.composer({ place: at("among"), list: at("cohorts"), called: (text) => text, added: () => "" });
 
   const openModel = async (name) => {
-    Object.assign(page, { choices: null, chosen: [], joined: [] });
-    at("interventions").replaceChildren();
+    page.choices = null;
+    for (const composer of [interventions, cohorts]) composer.offer([]);
     at("classifiers").replaceChildren();
+    at("start").disabled = true;
+    showClasses();
     try {
       const choices = await cfgen.ask(`/api/audits/choices?model=${encodeURIComponent(name)}`, { waiting });
       if (at("model").value !== name) return;
@@ -17,47 +24,37 @@
       page.choices = choices;
       at("count").max = choices.images;
       at("count").value = Math.min(500, choices.images);
-      at("attribute").replaceChildren(...choices.attributes.map((one) => cfgen.element("option", { value: one.name }, cfgen.title(one.name))));
-      at("classifiers").replaceChildren(...choices.classifiers.map((one, number) => cfgen.element("label", {}, cfgen.element("input", { type: "checkbox", name: "classifier", value: one, checked: number === 0 }), one)));
-      if (!choices.classifiers.length) at("classifiers").replaceChildren(cfgen.element("p", { class: "small" }, "There is none for this model's data. Train one with cfgen fit, or name yours when you start the app: cfgen app --classifier WHAT"));
-      showValue();
+      interventions.offer(choices.attributes);
+      cohorts.offer(choices.attributes.filter((one) => one.kind !== "continuous"));
+      showClassifiers(choices.classifiers);
     } catch (error) { cfgen.tell(error); }
   };
 
-  const showValue = () => {
-    const one = attribute();
-    const input = one.kind === "continuous"
-      ? cfgen.element("input", { type: "number", id: "value", step: "any", min: one.low, max: one.high, value: ((one.low + one.high) / 2).toPrecision(3), "aria-label": `Value, ${one.low.toPrecision(4)} to ${one.high.toPrecision(4)}` })
-      : cfgen.element("select", { id: "value", "aria-label": "Value" }, ...one.values.map((value, place) => cfgen.element("option", { value: String(value), selected: place === one.values.length - 1 }, `${one.kind === "binary" ? ["no", "yes"][place] : value} (${one.counts[place].toLocaleString("en")} images)`)));
-    at("value-place").replaceChildren(input);
+  const showClassifiers = (classifiers) => {
+    const usable = classifiers.filter((one) => !one.problem);
+    at("classifiers").replaceChildren(...classifiers.map((one) => {
+      const box = cfgen.element("input", { type: "checkbox", name: "classifier", value: one.name, checked: one === usable[0], disabled: Boolean(one.problem), onchange: showClasses });
+      return cfgen.element("label", {}, box, cfgen.element("span", {}, one.name, one.problem ? cfgen.element("small", {}, ` cannot be asked: ${one.problem}`) : one.classes.length ? cfgen.element("small", {}, ` ${one.classes.length} classes`) : null));
+    }));
+    if (!classifiers.length) at("classifiers").replaceChildren(cfgen.element("p", { class: "small" }, "There is none for this model's data. Train one with ", cfgen.element("code", {}, "cfgen fit"), ", or name yours when you start the app: ", cfgen.element("code", {}, "cfgen app --classifier WHAT")));
+    at("start").disabled = !usable.length;
+    showClasses();
   };
-
-  const part = () => `${attribute().name}=${at("value").value}`;
-  const join = () => {
-    page.joined = [...page.joined.filter((one) => one.split("=")[0] !== attribute().name), part()];
-    at("joined").textContent = `${page.joined.join(" and ")} and …`;
-  };
-  const add = async () => {
-    const text = [...page.joined.filter((one) => one.split("=")[0] !== attribute().name), part()].join(",");
-    try {
-      const { interventions: [counted] } = await cfgen.ask("/api/audits/count", { body: { model: at("model").value, do: [text] } });
-      cfgen.tell(null);
-      page.joined = [];
-      at("joined").textContent = "";
-      if (!page.chosen.includes(text)) { page.chosen.push(text); showChosen(text, counted); }
-    } catch (error) { cfgen.tell(error); }
-  };
-  const showChosen = (text, { have, images }) => {
-    const item = cfgen.element("li", {}, cfgen.element("span", {}, cfgen.element("b", {}, `do(${text.replaceAll(",", ", ")})`), cfgen.element("br"), cfgen.element("small", {}, `${have.toLocaleString("en")} of ${images.toLocaleString("en")} test images have it already; the others are asked about`)));
-    item.append(cfgen.element("button", { type: "button", class: "icon", "aria-label": `Remove do(${text})`, onclick: () => { page.chosen = page.chosen.filter((one) => one !== text); item.remove(); } }, "✕"));
-    at("interventions").append(item);
+  const ticked = (name) => Array.from(document.querySelectorAll(`[name=${name}]:checked`), (one) => one.value);
+  const showClasses = () => {
+    const first = ticked("classifier").map((name) => page.choices.classifiers.find((one) => one.name === name)).find((one) => one.classes.length);
+    at("focus-row").hidden = !first;
+    at("focus").replaceChildren(...(first ? first.classes : []).map((name) => cfgen.element("label", {}, cfgen.element("input", { type: "checkbox", name: "focus", value: name }), name)));
   };
 
   const start = async (event) => {
     event.preventDefault();
-    if (!page.chosen.length && page.choices) await add();
-    const classifiers = Array.from(document.querySelectorAll("[name=classifier]:checked"), (one) => one.value);
-    const body = { model: at("model").value, classifiers, do: page.chosen, count: Number(at("count").value), judged: at("judged").checked, keep_residual: at("keep_residual").checked };
+    if (!interventions.chosen().length && page.choices) await interventions.add();
+    if (!interventions.chosen().length) return; // the page says why
+    const body = {
+      model: at("model").value, classifiers: ticked("classifier"), focus: ticked("focus"), do: interventions.chosen(), among: cohorts.chosen(),
+      subgroups: at("subgroups").checked, count: Number(at("count").value), judged: at("judged").checked, keep_residual: at("keep_residual").checked,
+    };
     try {
       await cfgen.ask("/api/audits", { body });
       cfgen.tell(null);
@@ -71,12 +68,13 @@
   const showJob = (job) => {
     if (!jobs.has(job.id)) {
       const parts = {
-        state: cfgen.element("span", {}), task: cfgen.element("p", { class: "small told", role: "status" }), link: cfgen.element("a", { hidden: true }, "Read the report"),
+        state: cfgen.element("span", { role: "status" }), task: cfgen.element("p", { class: "small told" }), link: cfgen.element("a", { hidden: true }, "Read the report"),
         bar: cfgen.element("progress", { max: 1, "aria-label": `Progress of the audit of ${job.classifiers.join(", ")}` }),
         cancel: cfgen.element("button", { type: "button", onclick: () => cfgen.ask("/api/audits/cancel", { body: { id: job.id } }).then(refresh, cfgen.tell) }, "Cancel"),
       };
       const head = cfgen.element("header", {}, cfgen.element("b", {}, job.classifiers.join(" and ")), parts.state);
-      const told = cfgen.element("p", { class: "small" }, `${job.do.map((one) => `do(${one})`).join(", ")}; ${job.count.toLocaleString("en")} images; ${job.model}`);
+      const told = cfgen.element("p", { class: "small" }, 
+        [job.do.map((one) => `do(${one})`).join(", "), job.focus.join(", "), job.among.length && `also among ${job.among.join("; ")}`, job.subgroups && "and in every subgroup", `${job.count.toLocaleString("en")} images`, job.model].filter(Boolean).join("; "));
       parts.element = cfgen.element("div", { class: "job" }, head, told, parts.bar, parts.task, cfgen.element("div", { class: "bar" }, parts.link, parts.cancel));
       jobs.set(job.id, parts);
       if (jobs.size === 1) at("jobs").replaceChildren();
@@ -86,6 +84,7 @@
     const going = job.state === "waiting" || job.state === "running";
     parts.state.textContent = STATES[job.state];
     parts.bar.hidden = parts.cancel.hidden = !going;
+    parts.task.setAttribute("aria-live", going ? "off" : "polite"); // why it stopped is told, every batch is not
     if (job.total) parts.bar.value = job.done / job.total;
     parts.task.textContent = job.message || (job.state === "waiting" ? `${job.position} ${job.position === 1 ? "audit comes" : "audits come"} first` : job.state === "running" ? `${job.task}${job.total ? `: ${job.done.toLocaleString("en")} of ${job.total.toLocaleString("en")}` : ""}` : "");
     parts.link.hidden = !job.report;
@@ -104,6 +103,7 @@
       return cfgen.element("tr", {}, cfgen.element("td", {}, tick), cfgen.element("td", {}, link, cfgen.element("br"), cfgen.element("small", {}, one.classifiers.join(", "))), cfgen.element("td", {}, one.do.map((text) => `do(${text})`).join(", ")), cfgen.element("td", { class: "number" }, (one.images || 0).toLocaleString("en")));
     }));
     if (!earlier.length) at("earlier").replaceChildren(cfgen.element("tr", {}, cfgen.element("td", { colspan: 4 }, "None yet.")));
+    at("compare").hidden = earlier.length < 2;
     at("compare").disabled = page.ticked.length !== 2;
   };
 
@@ -120,9 +120,6 @@
     } catch (error) { cfgen.tell(error); timer = setTimeout(refresh, 3000); }
   };
 
-  at("attribute").addEventListener("change", showValue);
-  at("add").addEventListener("click", add);
-  at("join").addEventListener("click", join);
   at("form").addEventListener("submit", start);
   // the older audit first: before and after
   at("compare").addEventListener("click", () => {

@@ -165,8 +165,8 @@ cfgen.drawGraph = (place, graph, controls, answer) => {
   const tops = [4]; // arrows need room below a row
   for (const row of rows) tops.push(tops.at(-1) + (few || row.some((name) => causes.has(name)) ? 88 : 60));
   const total = [Math.max(columns * across, 240), tops.at(-1) + height + 4];
-  const svg = cfgen.svg("svg", { viewBox: `0 0 ${total[0]} ${total[1]}`, role: "img", "aria-label": cfgen.graphWords(graph, controls, answer) });
-  svg.setAttribute("width", total[0]);
+  const svg = cfgen.svg("svg", { viewBox: `-10 0 ${total[0] + 20} ${total[1]}`, role: "img", "aria-label": cfgen.graphWords(graph, controls, answer) });
+  svg.setAttribute("width", total[0] + 20);
   const at = {};
   rows.forEach((row, level) => placed(row, graph.edges, at, total[0], across).forEach((x, index) => { at[row[index]] = [x, tops[level] + height / 2]; }));
   const image = [total[0] / 2, tops.at(-1) + height / 2];
@@ -175,7 +175,15 @@ cfgen.drawGraph = (place, graph, controls, answer) => {
   const definitions = cfgen.svg("defs");
   definitions.append(marker);
   svg.append(definitions);
+  const blocked = (from, to) => Object.values(at).some(([x, y]) => y > from[1] && y < to[1] && Math.abs(x - from[0] - ((to[0] - from[0]) * (y - from[1])) / (to[1] - from[1])) < width / 2);
+  // around the boxes in between: an arrow behind them would look like a chain
+  const aside = (from, to, kind) => {
+    const [x1, x2, far] = [from[0] - width / 2, to[0] - width / 2 - 2, Math.min(from[0], to[0]) - width / 2 - 24];
+    svg.append(cfgen.svg("path", { class: kind, d: `M${x1} ${from[1]} C${far} ${from[1]} ${far} ${to[1]} ${x2} ${to[1]}`, "marker-end": "url(#arrow)" }));
+    if (kind === "cut") svg.append(cfgen.svg("text", { class: "scissors", x: far + 8, y: (from[1] + to[1]) / 2 + 5 }, "✂"));
+  };
   const edge = (from, to, kind) => {
+    if (blocked(from, to)) { aside(from, to, kind); return; }
     const [x1, y1, x2, y2] = [from[0], from[1] + height / 2, to[0], to[1] - height / 2 - 2];
     const bend = Math.max(18, (y2 - y1) / 2);
     svg.append(cfgen.svg("path", { class: kind, d: `M${x1} ${y1} C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`, "marker-end": "url(#arrow)" }));

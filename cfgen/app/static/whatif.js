@@ -47,7 +47,7 @@
       part.show(own[name], name in page.do ? page.do[name] : now[name], state); // what is set now may be newer than the answer
     }
     drawGraph();
-    showProbability(answer.probability);
+    showClassifier(answer.classifier);
     at("reset").disabled = Object.keys(page.do).length === 0;
     for (const kind of ["python", "shell"]) at(kind).textContent = answer[kind] || "Change an attribute first.";
     for (const button of document.querySelectorAll("[data-copy]")) button.disabled = !answer.shell;
@@ -57,19 +57,21 @@
 
   const drawGraph = () => { if (page.answer) cfgen.drawGraph(at("graph"), page.shown.graph, page.shown.controls, page.answer); };
 
-  const showProbability = (found) => {
-    at("probability").hidden = !found;
-    if (!found) return;
-    at("label").textContent = found.label;
-    const rows = [["of the original", found.original], ["of the reconstruction", found.reconstruction], ["of the counterfactual", found.counterfactual]];
-    at("answers").replaceChildren(...rows.flatMap(([what, p]) => [
-      cfgen.element("span", {}, what),
-      cfgen.element("meter", { min: 0, max: 1, value: p, "aria-label": `probability ${what}: ${p.toFixed(3)}` }),
-      cfgen.element("b", {}, p.toFixed(3)),
+  const PICTURES = ["original", "reconstruction", "counterfactual"];
+  const showClassifier = (said) => {
+    at("says").hidden = !said;
+    if (!said) return;
+    at("says-of").textContent = said.label ? `: ${said.label}?` : "";
+    at("answers").replaceChildren(...said.answers.flatMap(({ answer, p }, number) => [
+      cfgen.element("span", {}, PICTURES[number]),
+      p === null ? cfgen.element("span", {}) : cfgen.element("meter", { min: 0, max: 1, value: p, "aria-label": `${PICTURES[number]}: probability of ${said.label ? "yes" : answer}`, "aria-valuetext": p.toFixed(3) }),
+      cfgen.element("b", {}, answer),
+      cfgen.element("span", {}, p === null ? "" : p.toFixed(3)),
     ]));
-    const flipped = found.reconstruction > 0.5 !== found.counterfactual > 0.5;
-    at("flip").textContent = flipped ? `⇄ The answer turns from ${found.reconstruction > 0.5 ? "yes" : "no"} to ${found.counterfactual > 0.5 ? "yes" : "no"}.` : "The answer stays the same.";
-    at("flip").classList.toggle("flip", flipped);
+    at("says-how").textContent = said.answers[0].p === null ? "" : said.label ? "The bars show the probability of yes." : "The bars show the probability of the answer.";
+    const [, before, after] = said.answers.map((one) => one.answer);
+    at("flip").textContent = before === after ? "The answer stays the same." : `⇄ The answer turns from ${before} to ${after}.`;
+    at("flip").classList.toggle("flip", before !== after);
   };
 
   let stripTimer = 0;
@@ -94,7 +96,8 @@
     at("strip").replaceChildren(...frames.map((frame) => {
       const image = cfgen.element("img", { width: 74, height: 74 });
       cfgen.picture(image, frame.picture, cfgen.describe("counterfactual", page.shown.controls, frame.attributes), page.shown.image);
-      const answer = frame.probability === null ? null : cfgen.element("small", {}, `p ${frame.probability.toFixed(2)}`);
+      const said = frame.classifier;
+      const answer = said && cfgen.element("small", {}, said.p === null ? said.answer : `${said.answer} · ${said.p.toFixed(2)}`);
       const button = cfgen.element("button", { type: "button", onclick: () => change(attribute, frame.value) }, image, cfgen.words(control, frame.value), answer);
       button.dataset.value = JSON.stringify(frame.value);
       return button;
@@ -116,6 +119,7 @@
   const openModel = async (name) => {
     try {
       const shown = await cfgen.ask(`/api/model?model=${encodeURIComponent(name)}`, { waiting });
+      if (at("model").value !== name) return;
       cfgen.tell(null);
       Object.assign(page, { shown, do: {}, given: {}, image: null, answer: null });
       stripOf = "";
