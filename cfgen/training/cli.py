@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,7 +20,7 @@ from pytorch_lightning.strategies.launchers import _SubprocessScriptLauncher
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from callbacks import Autosave, BestCheckpoint, EpochSeed, ParameterSummary
-from cfgen.errors import UserError
+from cfgen.errors import UserError, WithoutEffect
 from cfgen.processes import watched_launcher
 from cfgen.runs.data import LOCAL
 from cfgen.runs.folders import AtomicCheckpointIO
@@ -33,6 +34,8 @@ from cfgen.training.parser import OneLineParser, PackagedConfigFile
 from cfgen.training.signals import LightningSignals
 
 __all__ = ["FitCLI"]
+
+_log = logging.getLogger(__name__)
 
 
 def target_of(data: Any) -> dict[str, Any] | None:
@@ -129,10 +132,21 @@ class FitCLI(LightningCLI):
         except (UserError, ValueError, MisconfigurationException) as error:
             # constructors refuse bad values; what they say is meant for the user, what the parser makes of it is not
             refusal = refusal_in(error)
+            data = self.config.data.get("init_args") or {}
+            if isinstance(refusal, WithoutEffect) and self.goes_on and data.get(refusal.argument) is not None:
+                _log.warning("%s: data.%s has no effect and is ignored", self.config.ckpt_path, refusal.argument)
+                data[refusal.argument] = None
+                self.build()
+                return
             if not isinstance(refusal, UserError):
                 raise UserError(str(refusal)) from error
             refusal.argument = self.option_of(refusal.argument)
             raise refusal from None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the config is that of a saved run, which nobody writes anew."""
+        return self.config.ckpt_path is not None and Path(self.config.ckpt_path).is_dir()
 
     def option_of(self, argument: str | None) -> str | None:
         """What a class calls one of its arguments, as this run's options call it.

@@ -117,16 +117,21 @@ def live_bytes(
         with in_precision_of(trainer, rehearsed, batch) as (rehearsed, batch), LiveBytes() as counted:
             for tensor in (*rehearsed.parameters(), *rehearsed.buffers()):
                 counted.count(tensor)
-            optimisers = listed_optimisers(rehearsed.configure_optimizers())
-            rehearsed.optimizers = lambda: [as_lightning_has_it(one) for one in optimisers]
-            for step in range(STEPS):
-                loss = rehearsed.training_step(batch, step)
-                if rehearsed.automatic_optimization:
-                    optimisers[0].zero_grad()
-                    (loss["loss"] if isinstance(loss, dict) else loss).backward()
-                    optimisers[0].step()
-                del loss
+            train_steps(rehearsed, batch)
         return np.array(counted.curve, dtype=np.float64)
+
+
+def train_steps(rehearsed: Any, batch: Any) -> None:
+    """The first training steps of a `rehearsal`, all on the same batch."""
+    optimisers = listed_optimisers(rehearsed.configure_optimizers())
+    rehearsed.optimizers = lambda: [as_lightning_has_it(one) for one in optimisers]
+    for step in range(STEPS):
+        loss = rehearsed.training_step(batch, step)
+        if rehearsed.automatic_optimization:
+            optimisers[0].zero_grad()
+            (loss["loss"] if isinstance(loss, dict) else loss).backward()
+            optimisers[0].step()
+        del loss
 
 
 def rehearsal(module: pl.LightningModule) -> Any:

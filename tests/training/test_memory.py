@@ -14,6 +14,7 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
+from cfgen.attributes import Schema
 from cfgen.errors import UserError
 from cfgen.training import memory
 from cfgen.training.memory import StepMemory, available_memory, check_memory, live_bytes, step_memory
@@ -154,23 +155,28 @@ def test_what_a_machine_or_a_container_has_left(tmp_path):
     assert available_memory(tmp_path) == 400_000
 
 
-PROGRAM = "from tests.training.test_memory import resident; print(*resident())"
+PROGRAM = "import sys; from tests.training.test_memory import resident; print(*resident(sys.argv[1]))"
+# a model and the images of its batch
+SETTINGS = {
+    "CondALI 28": (lambda: CondALI(SCM, (1, 28, 28), width=0.25), 128),
+    "CondALI 32": (lambda: CondALI(SCM, (3, 32, 32), width=0.25), 96),
+    "HVAE 64": (lambda: HVAE(SCM, (3, 64, 64), width=0.5, latent_dim=64), 32),
+    "StyleALI 64": (lambda: StyleALI(SCM, (3, 64, 64), width=0.25, latent_dim=128), 32),
+    "Classifier 96": (lambda: Classifier((3, 96, 96), 3, width=0.5), 64),
+}
 
 
-def resident() -> tuple[float, int]:
-    """Bytes by which the largest size of this process grows in training steps on 96 images, and the estimate of it."""
+def resident(setting: str) -> tuple[float, int]:
+    """Bytes by which the largest size of this process grows in training steps on a batch, and the estimate of it."""
     torch.manual_seed(0)
-    module = CondALI(SCM, (3, 32, 32), width=0.25)
-    estimate = step_memory(module, SCM, module.image_shape).peak(96) - sum(
+    build, images = SETTINGS[setting]
+    module = build()
+    shape = module.image_shape
+    estimate = step_memory(module, SCM, shape).peak(images) - sum(
         p.nbytes for p in (*module.parameters(), *module.buffers())
     )
     before = largest()
-    stage = memory.rehearsal(module)
-    batch = memory.random_batch(stage.scm.schema, (3, 32, 32), 96)
-    optimisers = [memory.as_lightning_has_it(one) for one in memory.listed_optimisers(stage.configure_optimizers())]
-    stage.optimizers = lambda: optimisers
-    for step in range(2):
-        stage.training_step(batch, step)
+    memory.train_steps(memory.rehearsal(module), memory.random_batch(Schema(DIGITS), shape, images))
     return 1024.0 * (largest() - before), estimate
 
 
@@ -181,11 +187,12 @@ def largest() -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_process_grows_by_about_the_estimate():
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_process_grows_by_about_the_estimate(setting):
     """The system gives memory in larger pieces than tensors are, and convolutions take some to work in: a factor of 1.5."""
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=root, capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", PROGRAM, setting], cwd=root, capture_output=True, text=True, timeout=300, check=True
     )
     grown, estimate = map(float, done.stdout.split())
     assert estimate / 1.5 < grown < 1.5 * estimate, (grown, estimate)
