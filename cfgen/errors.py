@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-__all__ = ["LostProcess", "Terminated", "UnfitRun", "UserError", "require_different", "unknown_name"]
+__all__ = ["LostProcess", "Terminated", "UnfitRun", "UserError", "WithoutEffect", "require_different", "unknown_name"]
 
 LONGEST = 2000  # characters of a message: one may quote a line of a file, and that line may be the whole file
 
@@ -46,6 +46,11 @@ class LostProcess(UserError):
     """One of several processes has died or does not answer: no input is wrong, and the work is not done."""
 
     code = 1
+
+
+class WithoutEffect(UserError):
+    """An option that would change nothing: whoever gives it is told to leave it out.  Earlier versions took and ignored some
+    such options, so the config of a saved run may hold one, and there it is left out with a warning."""
 
 
 class UnfitRun(UserError):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cfgen.attributes import TargetKind, unknown_name
-from cfgen.errors import UserError
+from cfgen.errors import UserError, WithoutEffect
 from cfgen.morpho import MEASURES, measure, set_intensity, set_slant, set_thickness
 from cfgen.progress import progress
 from cfgen.safety.checksums import sha256_of
@@ -82,7 +82,7 @@ class MorphoMNIST(AttributeDataModule):
         if source not in digits.SOURCES:
             raise ValueError(unknown_name("source", source, digits.SOURCES))
         if data_dir is not None and source == "embedded":
-            raise UserError(
+            raise WithoutEffect(
                 "the source 'embedded' reads no folder: its digits are installed with cfgen. Leave it out, or choose the "
                 "source mnist or published",
                 argument="data_dir",

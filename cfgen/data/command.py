@@ -96,10 +96,19 @@ def command(arguments: Sequence[str] | None) -> None:
 
     from cfgen.data.console import show  # only now: importing torch and Lightning takes seconds
     from cfgen.reporting.dataset import look
+    from datamodules.image_table import TableError
 
     data = built_data(section, options.trusted)
     title = Path(options.data).name
-    report = look(data, title)
+    try:
+        report = look(data, title)
+    except TableError as error:
+        if len(error.findings) == 1:
+            raise
+        print(*error.findings, sep="\n")  # all at once: nobody wants to be told of one after the other
+        raise UserError(
+            f"the {len(error.findings)} lines above are wrong in the table; mend them, and look again"
+        ) from error
     show(report)
     if (cached := getattr(data, "cache_file", None)) is not None:
         print(f"cache   {cached}")

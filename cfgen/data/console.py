@@ -59,12 +59,18 @@ def show(report: DataReport) -> None:
 
 
 def show_table(console: Console, title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> None:
-    """Prints a table whose first `left` columns are text and the others numbers."""
+    """Prints a table whose first `left` columns are text and the others numbers; a column without any entry is left out."""
+    rows = list(rows)
     table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
-    for position, head in enumerate(heads):
-        table.add_column(head, justify="left" if position < left else "right")
+    shown = [position for position in range(len(heads)) if any(row[position] for row in rows)]
+    for position in shown:
+        # a name or a number is never cut off, nor in two: names often differ at their ends
+        whole = not any(" " in row[position] for row in rows)
+        table.add_column(
+            heads[position], justify="left" if position < left else "right", no_wrap=whole, overflow="fold"
+        )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row[position] for position in shown))
     console.print(table)
 
 

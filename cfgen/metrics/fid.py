@@ -53,6 +53,8 @@ class FID(FrechetInceptionDistance):
             raise UserError(f"the feature network must return {expected} for {len(images)} images, not {found}")
 
     def _prepared(self, images: Tensor) -> Tensor:
+        if (channels := images.shape[1]) not in (1, 3):
+            raise UserError(f"FID is of grey or colour images, with 1 or 3 channels, and these have {channels}")
         images = as_unit_float(images.to(self.device)).float()
         return images.mul(255).round().clamp(0, 255).div(255).expand(-1, 3, -1, -1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytorch_lightning as pl
 
 from cfgen import checkpoints
 from cfgen.checkpoints import CARD, CONFIG, best_checkpoint, located
-from cfgen.errors import UserError
+from cfgen.errors import UserError, WithoutEffect
 from cfgen.runs.folders import FINISHED, how_to_go_on
 from cfgen.safety.classes import found_class, trusting
 from cfgen.safety.files import exists, read_yaml
@@ -28,6 +29,7 @@ __all__ = [
 
 OWN_DATA = ("batch_size", "flip")  # how a run goes through its data; the others say what the images are
 LOCAL = ("data_dir", "cache_dir")  # of the machine it was trained on
+_log = logging.getLogger(__name__)
 
 
 def run_folder(what: str | Path) -> Path:
@@ -82,9 +84,20 @@ def run_data(what: str | Path, trusted: bool = False) -> Any:
     with trusting(trusted):
         kind = found_class(section["class_path"], pl.LightningDataModule, str(path))
         try:
-            return kind(**arguments)
+            return _built(kind, dict(arguments), path)
         except Exception as error:  # constructors refuse bad values in many ways
             raise UserError(f"{path}: {section['class_path']} cannot be built ({error})") from error
+
+
+def _built(kind: type, arguments: dict[str, Any], path: Path) -> Any:
+    """The data of a saved run, without those of its options that have no effect."""
+    try:
+        return kind(**arguments)
+    except WithoutEffect as refusal:
+        if arguments.pop(str(refusal.argument), None) is None:  # not one of these: nothing would change
+            raise
+        _log.warning("%s: data.%s has no effect and is ignored", path, refusal.argument)
+        return _built(kind, arguments, path)
 
 
 def require_finished(what: str | Path, argument: str | None = None) -> None:

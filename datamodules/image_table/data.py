@@ -94,9 +94,11 @@ class ImageTable(PackedDataModule):
         settings = self._said if self._said.complete else self._read.settings
         attributes = {name: plain_spec(spec) for name, spec in (settings.attributes or {}).items()}
         size = settings.image_size or 0
-        self._describe(
-            attributes, settings.edges or (), settings.mechanisms or {}, (settings.channels or 0, size, size)
-        )
+        shape = (settings.channels or 0, size, size)
+        try:
+            self._describe(attributes, settings.edges or (), settings.mechanisms or {}, shape)
+        except ValueError as error:  # an edge of what is no attribute, or a cycle
+            raise UserError(str(error)) from error
         return settings
 
     def arguments(self) -> dict[str, Any]:

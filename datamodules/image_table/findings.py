@@ -35,7 +35,7 @@ class TableError(UserError):
     """A table that cannot be used as it is; `findings` has everything that is wrong with it, the message the first."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
-        more = f" (and {len(findings) - 1:,} more)" if len(findings) > 1 else ""
+        more = f" (and {len(findings) - 1:,} more, which cfgen data lists)" if len(findings) > 1 else ""
         super().__init__(f"{findings[0]}{more}")
         self.findings = list(findings)
 

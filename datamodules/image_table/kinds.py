@@ -5,8 +5,9 @@ Two values that mean yes and no are binary; other texts and few whole numbers ar
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,6 +25,8 @@ ENOUGH = 20  # rows that a value needs in training
 YES, NO = ("1", "yes", "true", "y", "t"), ("0", "-1", "no", "false", "n", "f")
 KINDS = ("binary", "categorical", "continuous")
 KEYS = ("kind", "values", "low", "high", "unit")
+NO_TRAINING_ROW = "no training row has {}{}: move some such rows to training, or remove them"
+LEAVE_OUT = "leave the column out (leave_out in attributes.yaml)"
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,12 @@ def described(
         raise UserError(f"{column.name}: a range has both low and high")
     result = Described({}, np.zeros(len(column.text)))
     if len(empty := np.flatnonzero(column.text == "")):
-        message = f"no value{also(empty)}; fill it in, remove the row, or leave the column out (leave_out)"
+        message = f"no value{also(empty)}; fill it in, remove the row, or {LEAVE_OUT}"
         result.findings.append(rows.finding(int(empty[0]), message, column.name))
         return result
     if len(values := column.values(train)) < 2:
         told = f"every training row has {values[0]!r}" if values else "there is no training row"
-        result.findings.append(Finding("error", rows.source, f"{told}: leave it out (leave_out)", column=column.name))
+        result.findings.append(Finding("error", rows.source, f"{told}: {LEAVE_OUT}", column=column.name))
         return result
     spec, result.doubt = inferred(column, train, said, is_target)
     if spec["kind"] == "continuous":
@@ -212,9 +215,7 @@ def _as_levels(
     found = np.array([position.get(text, words.get(text.casefold(), -1)) for text in column.text.tolist()])
     result.numbers = found.astype(np.float64)
     if not said and len(texts := set(column.text.tolist())) * ENOUGH > len(column.text) and len(texts) > ENOUGH:
-        message = (
-            f"{len(texts):,} different texts in {len(column.text):,} rows: it is no attribute; leave it out (leave_out)"
-        )
+        message = f"{len(texts):,} different texts in {len(column.text):,} rows: it is no attribute; {LEAVE_OUT}"
         result.findings.append(Finding("error", rows.source, message, column=column.name))
         return
     names = ["no", "yes"] if values == [False, True] else [as_text(value) for value in values]
@@ -222,17 +223,20 @@ def _as_levels(
         value = column.text[wrong[0]]
         message = f"{value!r} is not one of {', '.join(names)}{also(wrong)}"
         if "values" in spec and "values" not in said:  # which are those of the training rows
-            message = f"no training row has {value!r}{also(wrong)}: move some such rows to training, or remove them"
+            message = NO_TRAINING_ROW.format(f"{value!r}{also(wrong)}", meant(value, names))
         result.findings.append(rows.finding(int(wrong[0]), message, column.name))
         return
     counts = np.bincount(found[train], minlength=len(names)).tolist()
+    usual = [name for name, count in zip(names, counts, strict=True) if count >= ENOUGH]
     for number, (name, count) in enumerate(zip(names, counts, strict=True)):
-        if finding := _level(column, rows, name, count, np.flatnonzero(found == number), bool(said)):
+        if finding := _level(column, rows, name, count, usual, np.flatnonzero(found == number), bool(said)):
             result.findings.append(finding)
 
 
-def _level(column: Column, rows: Rows, name: str, count: int, where: np.ndarray, declared: bool) -> Finding | None:
-    """What is wrong with one value of a column that so many training rows have."""
+def _level(
+    column: Column, rows: Rows, name: str, count: int, usual: Sequence[str], where: np.ndarray, declared: bool
+) -> Finding | None:
+    """What is wrong with one value of a column that so many training rows have; `usual` values have enough of them."""
     if not len(where):
         return Finding("error", rows.source, f"no row has {name!r}, which is among its values", column=column.name)
     first = int(where[0])
@@ -242,14 +246,25 @@ def _level(column: Column, rows: Rows, name: str, count: int, where: np.ndarray,
         )
         return rows.finding(first, message, column.name)
     if not count:
-        message = f"no training row has {name!r}: move some such rows to training, or remove them"
+        message = NO_TRAINING_ROW.format(repr(name), meant(name, usual))
         return rows.finding(first, message, column.name)
     if count >= ENOUGH:
         return None
     keep = "to keep it, say the column's kind in attributes.yaml"
-    message = f"only {count} training rows have {name!r}, fewer than {ENOUGH}: merge it with another value; {keep}"
+    few = f"only {count} training rows have {name!r}, fewer than {ENOUGH}{meant(name, usual)}"
+    message = f"{few}: merge it with another value; {keep}"
     severity: Literal["error", "warning"] = "warning" if declared else "error"
     return Finding(severity, rows.sources[first], message, int(rows.numbers[first]), column.name)
+
+
+def meant(value: str, usual: Sequence[str]) -> str:
+    """The value that was meant, perhaps, where this one looks like a slip of the pen.
+
+    >>> meant("slat", ["slate", "tile"]), meant("glass", ["slate", "tile"])
+    (" (did you mean 'slate'?)", '')
+    """
+    near = difflib.get_close_matches(value, usual, n=1, cutoff=0.75)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def also(wrong: np.ndarray) -> str:

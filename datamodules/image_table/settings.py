@@ -77,6 +77,12 @@ class Settings:
         ):
             if key in given and (isinstance(given[key], str) or not isinstance(given[key], kind)):
                 raise refuse(key, expected)
+        if "edges" in given:
+            if not all(isinstance(edge, list | tuple) and len(edge) == 2 for edge in given["edges"]):
+                raise refuse("edges", "[cause, effect] pairs")
+            given["edges"] = [[attribute_name(str(name)) for name in edge] for edge in given["edges"]]
+        if "mechanisms" in given:
+            given["mechanisms"] = {attribute_name(str(name)): how for name, how in given["mechanisms"].items()}
         if not isinstance(size := given.get("image_size", 1), int) or size < 1:
             raise refuse("image_size", "a number of pixels")
         if given.get("channels", 1) not in (1, 3):

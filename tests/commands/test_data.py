@@ -12,6 +12,8 @@ import datamodules
 from cfgen import fit
 from cfgen.data import main
 from cfgen.data.opening import built_data, data_section
+from datamodules.image_table import TableError
+from tests.datamodules.image_folder import make_folder, write_table
 from tests.fakes import DIGITS, Painted
 from tests.refusals import refusal
 
@@ -87,7 +89,7 @@ def test_a_folder_is_an_image_table_and_is_exported(tmp_path, monkeypatch, capsy
         return folder
 
     monkeypatch.setattr(datamodules, "ImageTable", Table, raising=False)
-    module = types.SimpleNamespace(write_image_folder=write_image_folder)
+    module = types.SimpleNamespace(write_image_folder=write_image_folder, TableError=TableError)
     monkeypatch.setitem(sys.modules, "datamodules.image_table", module)
     assert main(["my images", "--out", "look", "--export", "folder", "--write", "mine.yaml"]) == 0
     printed = capsys.readouterr().out
@@ -99,6 +101,30 @@ def test_a_folder_is_an_image_table_and_is_exported(tmp_path, monkeypatch, capsy
     section = yaml.safe_load(Path("mine.yaml").read_text())["data"]
     assert section["class_path"] == "datamodules.ImageTable"
     assert section["init_args"]["data_dir"] == str(tmp_path / "my images")
+
+
+def test_everything_that_is_wrong_with_a_table_is_listed_at_once(tmp_path, capsys):
+    records = make_folder(tmp_path / "mine")
+    records[3]["size"] = records[5]["round"] = ""
+    write_table(tmp_path / "mine", records)
+    assert main([str(tmp_path / "mine")]) == 2
+    said = capsys.readouterr()
+    assert [line.partition(", ")[2].partition(":")[0] for line in said.out.splitlines()] == [
+        "row 5, column size",
+        "row 7, column round",
+    ]
+    assert said.err.count("\n") == 1
+
+
+def test_names_are_never_cut_off(tmp_path, capsys):
+    records = make_folder(tmp_path / "mine")
+    names = [f"the_size_of_what_is_seen_number_{number}" for number in (1, 2)]
+    for number, record in enumerate(records):
+        record |= {name: (number * (k + 3)) % 17 + 0.5 for k, name in enumerate(names)}
+    write_table(tmp_path / "mine", records)
+    assert main([str(tmp_path / "mine"), "--cache_dir", str(tmp_path)]) == 0
+    table = capsys.readouterr().out.partition("overlap (test split)")[2].partition("attributes.yaml")[0]
+    assert all(f"{name}=" in table for name in names)
 
 
 def test_a_config_names_its_data_itself_or_in_a_file_beside_it(few, capsys, digits_cache):

@@ -118,7 +118,7 @@ def test_from_a_folder_to_a_report_a_repair_and_an_export(place: Path, capsys: p
         "--data.data_dir",
         "meine Bilder",
     )
-    give("evaluate runs/mine --predictor runs/reader --count 8 --accelerator cpu")
+    give("evaluate runs/mine --predictor runs/reader --count 8 --accelerator cpu --fid tests.evaluation.scoring:Bands")
 
     # audit: a run with three classes, a network of three and of one answer, an ONNX file
     give(f"fit --config mine.yaml --config classifier --name kinds --model.width 0.05 {FEW}")

