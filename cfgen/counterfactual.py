@@ -141,12 +141,27 @@ class Swept:
         """The images of this batch, or of those of its rows that a mask chooses, with attributes a_c; not kept."""
         if not len(a_c):
             return self.x[:0]
-        whole = of is None or bool(of.all())
-        return self.mechanism.decode(self.z if whole else rows(self.z, of.to(self.x.device)), a_c)  # type: ignore[union-attr]
+        if of is None or bool(of.all()):
+            return self.mechanism.decode(self.z, a_c)
+        filled = filled_up(len(a_c), len(self))
+        z = rows(self.z, of.nonzero()[filled, 0].to(self.x.device))
+        return self.mechanism.decode(z, a_c[filled.to(a_c.device)])[: len(a_c)]
 
     def spread(self, name: str, values: Tensor) -> Tensor:
         """Values of the images that an intervention is asked of at their places in the batch, with NaN between."""
         return spread(values, self.of(name))
+
+
+def filled_up(count: int, most: int) -> Tensor:
+    """The numbers of `count` images, the last one repeated up to a multiple of 8, but not beyond `most`.
+
+    What a network compiles for each number of images that it is given is kept.  How many images of a batch an intervention is
+    asked of is chance: without this, a sweep over more images meets more such numbers, and memory grows.
+
+    >>> filled_up(3, most=100)
+    tensor([0, 1, 2, 2, 2, 2, 2, 2])
+    """
+    return torch.arange(max(count, min(-(-count // 8) * 8, most))).clamp_(max=count - 1)
 
 
 def spread(values: Tensor, of: Tensor) -> Tensor:
@@ -196,6 +211,8 @@ def sweep(
     numbers = torch.arange(len(x)) if only is None else only.cpu()
     mine = numbers[share[0] :: share[1]]
     for batch in mine.split(batch_size) if len(mine) else ():  # of nothing, split makes one empty batch
-        images = as_unit_float(x[batch].to(device)).to(a.dtype)
-        yield Swept(mechanism, batch, images, a[batch.to(device)], seed, asked or {})
+        # not named here: the images are gone before the next ones are made
+        yield Swept(
+            mechanism, batch, as_unit_float(x[batch].to(device)).to(a.dtype), a[batch.to(device)], seed, asked or {}
+        )
         advance(len(batch) * share[1])

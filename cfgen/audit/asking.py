@@ -14,7 +14,7 @@ from cfgen.contracts import CausalImageMechanism
 from cfgen.counterfactual import Asked, asked_of
 from lightning_modules import ImageMechanismModule
 
-__all__ = ["asked_already", "do_column", "intervention_asked", "interventions_asked", "start_column"]
+__all__ = ["asked_already", "do_column", "intervention_asked", "interventions_asked", "start_asked", "start_column"]
 
 
 def do_column(name: str) -> str:
@@ -34,10 +34,7 @@ def interventions_asked(
     """`do/NAME` of the images that it changes, `start/NAME` of all under a contrast, `dose/NAME/S` of the first of these, and
     `flip/LINE` of those that are explained and that no `do/NAME` asks the very same of."""
     asked = {do_column(name): intervention_asked(mechanism, columns, plan, name) for name in plan.do}
-    for name, start in plan.start.items():
-        asked[start_column(name)] = intervention_asked(
-            mechanism, columns, replace(plan, do={name: start}), name, changed_only=False
-        )
+    asked |= {start_column(name): start_asked(mechanism, columns, plan, name) for name in plan.start}
     a = mechanism.scm.schema.encode({name: columns[name].to(mechanism.device) for name in mechanism.scm.schema.names})
     for name in plan.do:
         full = asked[do_column(name)]
@@ -67,6 +64,11 @@ def intervention_asked(
     # in one precision: a shift leaves images as they are to the bit
     of = torch.stack([columns[key].cpu().to(value.dtype) != value.cpu() for key, value in wanted.items()]).any(dim=0)
     return Asked(asked.a_c, of)
+
+
+def start_asked(mechanism: ImageMechanismModule, columns: Mapping[str, Tensor], plan: Plan, name: str) -> Asked:
+    """The value that a contrast of the plan starts from, of all images."""
+    return intervention_asked(mechanism, columns, replace(plan, do={name: plan.start[name]}), name, changed_only=False)
 
 
 def asked_already(plan: Plan, mechanism: CausalImageMechanism, line: Line) -> dict[str, Tensor]:

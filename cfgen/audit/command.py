@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from cfgen.command_line import (
     CommandParser,
@@ -17,7 +17,8 @@ from cfgen.command_line import (
     whole_number,
 )
 from cfgen.errors import UserError
-from cfgen.external.kinds import KINDS, Layout, Output
+from cfgen.external.kinds import KINDS
+from cfgen.external.options import add_input_options, input_values, parse_numbers
 from cfgen.interventions import parse_intervention
 from cfgen.safety.classes import search_working_directory
 
@@ -98,18 +99,7 @@ def parser() -> CommandParser:
         help="who judges how strongly attributes are drawn: the run of a Predictor, none, or train: the model's calibration "
         "where there is one (cfgen calibrate), else a predictor that is trained in a minute or two and kept beside the "
         "model")  # fmt: skip
-    add("--resize", type=str, metavar="H[xW]",
-        help="height and width in pixels that the classifier takes (default: those of the model's images)")  # fmt: skip
-    add("--mean", type=str, default="0", metavar="M[,...]",
-        help="subtracted from pixels in 0..1; one number for each channel, or one for all")  # fmt: skip
-    add("--std", type=str, default="1", metavar="S[,...]",
-        help="pixels are divided by it after that; 0.003921569 alone gives pixels in 0..255")  # fmt: skip
-    add("--layout", type=Layout, default="nchw",
-        help="order of the dimensions of a batch that the classifier takes; nhwc has channels last")  # fmt: skip
-    add("--output", type=Output, default="logit",
-        help="what the classifier returns. logit: of yes, or one for each of several classes of which one is true; multilabel: "
-        "a logit for each of several labels of which any may be true; probability: of yes, or one for each class or label; "
-        "class: the number of the class; value: a predicted number, whose mean change is measured")  # fmt: skip
+    add_input_options(parser)
     add("--positive", action="append", default=[], type=str, metavar="CLASS",
         help="the number of the class that counts as yes, or with multilabel of the label; from 0 (default: 1 of two classes, "
         "the only label, every class of more than two). Several are audited one by one; repeat the option")  # fmt: skip
@@ -141,32 +131,6 @@ def parser() -> CommandParser:
     return parser
 
 
-def parse_size(text: str) -> tuple[int, int]:
-    """Height and width.
-
-    >>> parse_size("224"), parse_size("218x178")
-    ((224, 224), (218, 178))
-    """
-    height, cross, width = text.partition("x")
-    sides = (height, width if cross else height)
-    pixels = whole_number(sides[0]), whole_number(sides[1])
-    if not (pixels[0] and pixels[1]):
-        raise UserError(f"expected a number of pixels such as 224 or 218x178, not {text!r}", argument="resize")
-    return pixels[0], pixels[1]
-
-
-def parse_numbers(text: str, argument: str) -> tuple[float, ...]:
-    """Numbers joined by commas.
-
-    >>> parse_numbers("0.5,1", "mean")
-    (0.5, 1.0)
-    """
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UserError(f"expected numbers joined by commas, not {text!r}", argument=argument) from None
-
-
 def names(text: str | None) -> list[str]:
     """Names joined by commas.
 
@@ -194,12 +158,11 @@ def command(words: Sequence[str]) -> int:
     options = parser().parse_args(list(words))
     if not (options.do or options.curve):
         raise UserError("it is missing; give an intervention, such as Young=0", argument="do")
-    all_or_names = {
+    all_or_names: dict[str, Any] = {
         name: text if (text := getattr(options, name)) == "all" else [] if text == "none" else names(text)
         for name in ("explain", "subgroups")
     }
-    resize = parse_size(options.resize) if options.resize else None
-    mean, std = parse_numbers(options.mean, "mean"), parse_numbers(options.std, "std")
+    inputs = input_values(options)
     strengths = parse_numbers(options.strengths, "strengths") if options.strengths else ()
     local, positive = whole_numbers(names(options.local), "local"), whole_numbers(options.positive, "positive")
     pairs = options.pairs
@@ -245,11 +208,6 @@ def command(words: Sequence[str]) -> int:
             keep_residual=options.keep_residual,
             models=options.model[1:],
             predictor=options.predictor,
-            resize=resize,
-            mean=mean,
-            std=std,
-            layout=options.layout,
-            output=options.output,
             positive=positive or None,
             classes=names(options.classes),
             focus=getattr(options, "class"),
@@ -262,6 +220,7 @@ def command(words: Sequence[str]) -> int:
             seed=options.seed,
             processes=processes,
             progress=True,
+            **inputs,
             **all_or_names,
         )
         if not processes.first:

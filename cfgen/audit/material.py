@@ -207,13 +207,25 @@ def flip_examples(
     examples = {}
     curve_points = {text for points in plan.curves.values() for text in points}
     for name in plan.do:
-        if name in curve_points or name in plan.start or scores.value:
+        if name in curve_points or scores.value:
             continue
+        before, after = scores[scores.base_of(name)], scores[do_column(name)]
         for way, rows in flips(scores, name, threshold, EXAMPLES, plan.seed).items():
             if len(rows):
                 triple = example_images(mechanism, images, plan, name, rows)
-                examples[flip_name(way, name)] = Flip(triple, scores["base"][rows], scores[do_column(name)][rows])
+                flip = Flip(triple, before[rows], after[rows])
+                if name in plan.start:
+                    flip = flip._replace(compared=(assigned(plan.start[name]), assigned(plan.do[name])))
+                examples[flip_name(way, name)] = flip
     return examples
+
+
+def assigned(values: Mapping[str, float]) -> str:
+    """
+    >>> assigned({"size": 10.0})
+    'size=10'
+    """
+    return ", ".join(f"{name}={value:g}" for name, value in values.items())
 
 
 def model_scores(model: TrainedModel) -> dict[str, Any]:

@@ -10,7 +10,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cfgen.audit.asking import asked_already, do_column, intervention_asked, interventions_asked, start_column
+from cfgen.audit.asking import (
+    asked_already,
+    do_column,
+    intervention_asked,
+    interventions_asked,
+    start_asked,
+    start_column,
+)
 from cfgen.audit.columns import column_names, scores_of, table_names
 from cfgen.audit.explained import Line
 from cfgen.audit.plan import Plan, Scores, do_of, held
@@ -18,7 +25,7 @@ from cfgen.audit.reading import Reading, evidence, grades, matches, read, readab
 from cfgen.audit.transformations import AFFINE
 from cfgen.audit.truth import true_images
 from cfgen.contracts import KnowsTruth, ReadsAttributes
-from cfgen.counterfactual import Swept, as_unit_float, spread, sweep
+from cfgen.counterfactual import Swept, as_unit_float, filled_up, spread, sweep
 from cfgen.external.answers import EveryClass, Regressor
 from cfgen.processes import Processes
 from lightning_modules import ImageMechanismModule, ResidualKept
@@ -46,7 +53,7 @@ class Images:
 
 
 class Triple(NamedTuple):
-    """The images behind rows of the table: real, base and counterfactual."""
+    """The images behind rows of the table: real, base (under a contrast, that at its first value) and counterfactual."""
 
     x: Tensor
     x_r: Tensor
@@ -102,6 +109,7 @@ def compute_scores(
                 mine = [columns[name] if columns[name].ndim == 1 else columns[name][:, k] for name in names]
                 values[number, batch.rows] = torch.stack([one.to("cpu", torch.float32) for one in mine], dim=1)
                 number += 1
+        del batch, answers  # before the next batch is made
     # other processes' rows are 0 here, and 0 + value is that value to the bit
     whole = values if processes is None else processes.sum(values)
     parts = whole.split([len(mine) for mine in tables.values()])
@@ -134,9 +142,11 @@ class BatchAnswers:
 
     def ask(self, column: str, x: Tensor, of: Tensor | None = None) -> None:
         """Every classifier's answers for images, at the places of a mask where it is given; there may be no image."""
+        filled = filled_up(len(x), len(self.batch)).to(x.device)
+        shown = x if len(filled) == len(x) else x[filled]
         for name, classifier in self.classifiers.items():
             several = (len(classifier.classes),) if isinstance(classifier, EveryClass) else ()
-            p = classifier(x) if len(x) else x.new_empty(0, *several)
+            p = classifier(shown)[: len(x)] if len(x) else x.new_empty(0, *several)
             self.own[name][column] = p if of is None else spread(p, of)
 
     @torch.inference_mode()
@@ -272,8 +282,13 @@ def example_images(mechanism: ImageMechanismModule, images: Images, plan: Plan, 
     mechanism = audited_mechanism(mechanism, plan)
     with torch.inference_mode():
         asked = {name: intervention_asked(mechanism, images.columns, plan, name, changed_only=False)}
+        if name in plan.start:
+            asked[start_column(name)] = start_asked(mechanism, images.columns, plan, name)
     batches = sweep(
         mechanism, images.x, images.columns, asked, seed=plan.seed, batch_size=plan.batch_size, only=rows
     )  # fmt: skip
-    triples = [(batch.x, batch.x_r, batch.x_c(name)) for batch in batches]
+    triples = [
+        (batch.x, batch.x_c(start_column(name)) if name in plan.start else batch.x_r, batch.x_c(name))
+        for batch in batches
+    ]
     return Triple(*(torch.cat(parts).cpu() for parts in zip(*triples, strict=True)))

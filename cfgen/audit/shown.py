@@ -17,11 +17,15 @@ __all__ = ["Flip", "flip_name", "in_detail"]
 
 
 class Flip(NamedTuple):
-    """Some images whose answer an intervention flips, with p of the base images and of the counterfactuals."""
+    """Some images whose answer an intervention flips, with p of the base images and of the counterfactuals.
+
+    `compared` says what these two are; under a contrast they are counterfactuals at either value.
+    """
 
     images: Triple
     before: Tensor
     after: Tensor
+    compared: tuple[str, str] = ("reconstruction", "counterfactual")
 
 
 def flip_name(way: str, intervention: str) -> str:

@@ -115,6 +115,20 @@ def test_shifts_and_contrasts_of_a_classifier(model):
     assert contrast.counts.sum(axis=0)[2] > contrast.counts.sum(axis=1)[2]  # larger ones are hens
 
 
+def test_a_report_shows_pictures_of_a_contrast_at_both_values_as_they_were_counted(model, tmp_path):
+    animals = Animals()
+    found = model.audit(
+        animals, do=["size=1:2.2"], predictor=None, explain=(), classes=["cat", "dog", "hen"], focus=["hen"]
+    )
+    (hens,) = found.audited
+    flip = hens.flips["flipped_up_size=1+2.2"]
+    assert flip.compared == ("size=1", "size=2.2")
+    for images, p in ((flip.images.x_r, flip.before), (flip.images.x_c, flip.after)):
+        torch.testing.assert_close(animals(images).softmax(dim=1)[:, 2], p, rtol=1e-4, atol=1e-5)
+    page = found.save(tmp_path / "found") / "report.html"
+    assert "flips to yes under do(size=1:2.2): real and at either value" in page.read_text()
+
+
 def test_the_command_takes_shifts_contrasts_and_names(run, here, capsys):
     words = ["--model", str(run), "--classifier", "tests.audit.herd:Weighs", "--output", "value", "--predictor", "none"]
     words += ["--accelerator", "cpu", "--trusted", "--explain", "none"]

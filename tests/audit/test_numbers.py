@@ -180,7 +180,7 @@ class Counting(ExternalClassifier):
 
 @pytest.mark.parametrize("keep_residual", [False, True])
 def test_work_and_memory_are_bounded(run, data, keep_residual):
-    """No more than a batch is decoded at once, only what an intervention changes, and nothing twice."""
+    """No more than a batch is decoded at once, only what an intervention changes, filled up to eight, and nothing twice."""
     do = {"young": {"Young": 1}, "old": {"Young": 0}}
     columns = data.columns("test")
     tables = []
@@ -191,10 +191,11 @@ def test_work_and_memory_are_bounded(run, data, keep_residual):
         tables.append(table(module, classifier, images, plan))
         n = len(columns["Young"])
         assert module.largest <= batch_size
+        filled = 4 * 7 * -(-n // batch_size)  # at most: two interventions and two lines in each batch
         # base, and every image's other age, which also is Young's importance; Bangs only where it is explained
-        assert module.decoded == n + n + 10
+        assert 0 <= module.decoded - (n + n + 10) <= filled
         # real, base (or, with the residual kept, the reconstruction), two transformations, and the counterfactuals
-        assert classifier.count == 4 * n + n + 10
+        assert 0 <= classifier.count - (4 * n + n + 10) <= filled
         assert tables[-1]["flip/Bangs"].isnan().sum() == n - 10
     torch.testing.assert_close(tables[0].values, tables[1].values, equal_nan=True)
 

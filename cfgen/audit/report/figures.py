@@ -202,10 +202,10 @@ def in_points(axes: Axes, label: str, fontsize: int, unit: Unit) -> None:
     bare(axes)
 
 
-def flipped_answers(images: Triple, before: Tensor, after: Tensor) -> Figure:
-    """Images whose answer an intervention flips: real, base and counterfactual, with the classifier's probabilities."""
+def flipped_answers(images: Triple, before: Tensor, after: Tensor, compared: tuple[str, str]) -> Figure:
+    """Images whose answer an intervention flips: real and the two that are compared, with the classifier's probabilities."""
     captions = [[""] * len(before), [f"{p:.2f}" for p in before.tolist()], [f"{p:.2f}" for p in after.tolist()]]
-    lines, rows = [list(part) for part in images], ["real", "reconstruction", "counterfactual"]
+    lines, rows = [list(part) for part in images], ["real", *compared]
     if torch.equal(images.x, images.x_r):  # the residual kept: base images are the images
-        lines, rows, captions = lines[1:], ["real", "counterfactual"], captions[1:]
+        lines, rows, captions = lines[1:], ["real", compared[1]], captions[1:]
     return image_grid(lines, rows=rows, captions=captions, cell=1.0)

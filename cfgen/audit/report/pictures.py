@@ -60,7 +60,8 @@ def flip_figures(result: AuditResult) -> list[Examples]:
                 effect = effects.get(name)
                 if effect is None or flip_name(way, name) not in one.flips:
                     continue
-                text = f"Images whose answer flips {direction} under {do_title(name)}: real, base and counterfactual"
+                compared = ", base and counterfactual" if name not in result.plan.start else " and at either value"
+                text = f"Images whose answer flips {direction} under {do_title(name)}: real{compared}"
                 figure = ReportFigure(numbered(flip_name(way, name), number), text)
                 shown.append(Example(f"{do_title(name)} flips {direction}", badge(effect.verdict.code), figure))
         if shown:
