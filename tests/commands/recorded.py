@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,8 @@ from cfgen.__main__ import COMMANDS
 
 __all__ = ["PARSED", "Recorder", "parser_of"]
 
-# fit and quickstart have LightningCLI's parser, study one for each of its parts; app only passes on to a server
-PARSED = [name for name in COMMANDS if name not in ("fit", "quickstart", "app", "study")]
+# these have LightningCLI's parser, which tests/training/test_every_setting.py walks over
+FITTING = ("fit", "quickstart")
 
 
 def module_of(command: str) -> Any:
@@ -27,8 +26,17 @@ def module_of(command: str) -> Any:
     return module if hasattr(module, "parser") else importlib.import_module(f"cfgen.{command}.command")
 
 
-def parser_of(command: str) -> Any:
-    return module_of(command).parser()
+def tasks_of(command: str) -> list[str]:
+    """A command as it is typed, once for each of its tasks: `study new`."""
+    return [f"{command} {task}" for task in getattr(module_of(command), "TASKS", ())] or [command]
+
+
+PARSED = [name for command in COMMANDS if command not in FITTING for name in tasks_of(command)]
+
+
+def parser_of(name: str) -> Any:
+    command, _, task = name.partition(" ")
+    return getattr(module_of(command), f"{task}_parser" if task else "parser")()
 
 
 @dataclass
@@ -48,9 +56,14 @@ class Result:
     checks: list[Any] = field(default_factory=list)
     path: Path = Path()
 
-    def save(self, folder: Any = None) -> Any:
-        self.calls["save"] = folder
+    study: Any = None
+
+    def save(self, folder: Any = None, **options: Any) -> Any:
+        self.calls |= {"save": folder} | {f"save.{name}": value for name, value in options.items()}
         return Saved([Path("made")])
+
+    def load(self, what: Any) -> None:
+        self.calls["load"] = what
 
     def save_sheet(self, path: Any) -> Any:
         self.calls["save_sheet"] = path
@@ -92,11 +105,17 @@ class Recorder:
             "cfgen.reporting.dataset.look", "cfgen.reporting.files.new_results", "cfgen.runs.data.require_finished", "cfgen.runs.data.results_folder",
             "cfgen.runs.export.export", "cfgen.runs.generation.generate", "cfgen.runs.model.load_trained",
             "cfgen.runs.verification.verify", "cfgen.training.recipe.recipe_for", "cfgen.calibrate.command.show",
+            "cfgen.app.catalogue.Catalogue", "cfgen.app.server.create_app", "cfgen.app.serving.open_browser", "cfgen.app.studio.Studio",
+            "cfgen.audit.classifiers.load.load_network", "cfgen.study.analysis.analyse", "cfgen.study.command.show",
+            "cfgen.study.command.told", "cfgen.study.making.new_study",
         ):  # fmt: skip
             self.replace(place)
+        self.replace("cfgen.app.serving.bound", SimpleNamespace(getsockname=lambda: ("", 8642)))
+        monkeypatch.setattr("cfgen.app.serving.serve", lambda app, listening, started: started())
         self.replace("cfgen.processes.Processes", SimpleNamespace(first=True))
-        folders = SimpleNamespace(write_image_folder=lambda data, folder: self.calls.update({"export": folder}))
-        monkeypatch.setitem(sys.modules, "datamodules.image_table", folders)
+        monkeypatch.setattr(
+            "datamodules.image_table.write_image_folder", lambda data, folder: self.calls.update({"export": folder})
+        )
 
     def replace(self, place: str, returns: Any = None) -> None:
         module_name, _, name = place.rpartition(".")
@@ -111,10 +130,11 @@ class Recorder:
 
         self.patch.setattr(module, name, recorded)
 
-    def passed_on(self, command: str, words: Sequence[str]) -> dict[str, Any]:
+    def passed_on(self, name: str, words: Sequence[str]) -> dict[str, Any]:
         """What a command with these words passed on, and the code that it returned."""
         self.calls.clear()
-        code = module_of(command).command(list(words))
+        command, _, task = name.partition(" ")
+        code = getattr(module_of(command), task or "command")(list(words))
         kept = {key: value for key, value in self.calls.items() if not is_made(value)}
         return kept | ({"exit code": code} if code else {})
 

@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+
+from cfgen import morpho
 
 __all__ = ["Child", "Ended", "Harm", "import_everything", "processes_of", "start"]
 
@@ -26,8 +29,9 @@ HEAVY = (
     "cfgen.training.run", "cfgen.runs.generation", "cfgen.runs.export", "cfgen.runs.verification", "cfgen.evaluation.run",
     "cfgen.evaluation.comparison", "cfgen.evaluation.terminal", "cfgen.audit.library", "cfgen.audit.calibration",
     "cfgen.audit.report.console", "cfgen.audit.report.page", "cfgen.reporting.dataset", "cfgen.morpho", "datamodules",
+    "cfgen.app.static_page", "cfgen.study.making", "cfgen.study.analysis", "cfgen.study.simulation", "cfgen.study.figures",
     "callbacks", "rich.table", "matplotlib.backends.backend_agg", "pandas", "sklearn.decomposition", "tests.fakes",
-    *(f"cfgen.{command}" for command in ("fit", "data", "generate", "evaluate", "calibrate.command", "audit.command", "export", "verify.command")),
+    *(f"cfgen.{command}" for command in ("fit", "data", "generate", "evaluate", "calibrate.command", "audit.command", "export", "verify.command", "study.command", "quickstart")),
 )  # fmt: skip
 CHANGES = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.link", "os.symlink"}
 WAIT = 240.0  # seconds after which a command hangs
@@ -38,6 +42,11 @@ def import_everything() -> None:
     torch.set_num_threads(1)
     for name in HEAVY:
         importlib.import_module(name)
+    digit = np.zeros((1, 28, 28), np.uint8)
+    digit[:, 8:20, 13:16] = 255
+    morpho.measure(
+        morpho.set_intensity(morpho.set_thickness(digit, 3.0), 200.0), ["slant"]
+    )  # compiled now, once for all
 
 
 @dataclass(frozen=True)
@@ -100,17 +109,23 @@ def start(words: Sequence[str], folder: Path, logs: Path, harm: Harm | None = No
     logs.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         code = 1
+        os.close(reading)
         try:
-            code = _command(words, folder, logs, harm or Harm())
+            code = _command(words, folder, logs, harm or Harm(), ready=writing)
         finally:
             os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:  # a signal that comes before it is the command would hit the harness
+        pipe.read()
     return Child(pid, logs)
 
 
-def _command(words: Sequence[str], folder: Path, logs: Path, harm: Harm) -> int:
+def _command(words: Sequence[str], folder: Path, logs: Path, harm: Harm, ready: int) -> int:
+    """Runs the command in this process; closes `ready` when nothing but the command is left to do."""
     os.setsid()
     (logs / "session").write_text(str(os.getpid()))
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -130,6 +145,7 @@ def _command(words: Sequence[str], folder: Path, logs: Path, harm: Harm) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (size + harm.memory, resource.RLIM_INFINITY))
     from cfgen.__main__ import main
 
+    os.close(ready)
     try:
         code = main(words)
     except SystemExit as end:

@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", help="names of parsers")
     parser.add_argument("--shrink", action="store_true", help="look for the smallest input of what is found")
     options = parser.parse_args(arguments)
-    from tests.torture.parsers import PARSERS, Material
+    from tests.torture.material import Material
+    from tests.torture.parsers import PARSERS
 
     names = options.only or list(PARSERS)
     each = -(-options.count // len(names))

@@ -25,7 +25,7 @@ Outcome = dict[str, str]
 """What a command left, by name: a digest of what matters of each result; empty where there is none."""
 
 ROWS, EPOCHS = 60, 3
-DATA = {"class_path": "tests.fakes.Painted", "init_args": {"rows": ROWS, "batch_size": 30}}
+DATA = {"class_path": "tests.torture.scenes.Shared", "init_args": {"rows": ROWS, "batch_size": 30}}
 CONFIG: dict[str, Any] = {
     "name": "it",
     "model": {"class_path": "lightning_modules.CondALI", "init_args": {"width": 0.02, "latent_dim": 4}},
@@ -37,8 +37,16 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 FIT = ["fit", "--config", "it.yaml"]
 GO_ON = [*FIT, "--ckpt_path", "last"]
+STUDY = ["study", "new", "exported", "--do", "Bangs=1", "--split", "test", "--each", "4", "--count", "8", "--out"]
 TEMPORARY = re.compile(r"\.(part|tmp|partial)$")
 VOLATILE = ("seconds", "command", "options", "versions", "git_commit")  # of JSON: no part of the result
+
+
+class Shared(Painted):
+    """May be passed on: its images can be examples on a page."""
+
+    def shareable(self) -> Shared:
+        return self
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,8 @@ class Scene:
     """A command, what it starts from and what it leaves.
 
     `outcome` looks at the folder and at what was printed.  `again` are the words that go on after an interruption, by what is
-    there.  `damageable` are files that the command reads and whose damage has to be noticed.
+    there.  `damageable` are files that the command reads and whose damage has to be noticed, `cache` is a folder with some of them
+    that it makes itself.
     """
 
     name: str
@@ -56,6 +65,7 @@ class Scene:
     again: Callable[[Path], Sequence[str]] | None = None
     needs: Sequence[str] = ()
     rewrites: Sequence[str] = ()
+    cache: str | None = None
     writes: bool = True
 
     def going_on(self, folder: Path) -> Sequence[str]:
@@ -104,10 +114,15 @@ def files_in(*places: str) -> Callable[[Path, str], Outcome]:
     return outcome
 
 
-def trained(folder: Path, _: str) -> Outcome:
-    """The newest finished run's weights."""
-    runs = sorted(path.parent for path in (folder / "runs" / "it").glob("*/finished.json"))
-    return {name: digest_of(runs[-1] / name) for name in ("last.ckpt", "best.ckpt")} if runs else {}
+def trained(name: str, *files: str) -> Callable[[Path, str], Outcome]:
+    """These files of the newest run that has them all and is finished."""
+
+    def outcome(folder: Path, _: str) -> Outcome:
+        runs = sorted(path.parent for path in (folder / "runs" / name).glob("*/finished.json"))
+        whole = [run for run in runs if all((run / file).is_file() for file in files)]
+        return {file: digest_of(whole[-1] / file) for file in files} if whole else {}
+
+    return outcome
 
 
 def go_on_training(folder: Path) -> Sequence[str]:
@@ -120,9 +135,19 @@ def printed(folder: Path, out: str) -> Outcome:
     return {"printed": out} if "checked" in out else {}
 
 
+WEIGHTS = trained("it", "last.ckpt", "best.ckpt")
 SCENES = [
-    Scene("fit", FIT, trained, [], go_on_training, rewrites=["runs/**"]),
-    Scene("fit, resumed", GO_ON, trained, ["runs/it/001/last.ckpt"], needs=["runs"], rewrites=["runs/**"]),
+    Scene("fit", FIT, WEIGHTS, [], go_on_training, rewrites=["runs/**"]),
+    Scene("fit, resumed", GO_ON, WEIGHTS, ["runs/it/001/last.ckpt"], needs=["runs"], rewrites=["runs/**"]),
+    Scene(
+        "quickstart",
+        ["quickstart", "--model.width=0.05", "--model.latent_dim=4", "--data.limit=100", "--trainer.max_epochs=1",
+         "--trainer.accelerator=cpu", "--trainer.enable_progress_bar=false"],
+        trained("quickstart", "last.ckpt", "counterfactuals.png", "target_against_measured.png"),
+        [".cache/cfgen/*.npz"],
+        rewrites=["runs/**"],
+        cache=".cache",
+    ),
     Scene(
         "generate",
         ["generate", "exported", "--do", "Bangs=1", "--out", "made"],
@@ -150,12 +175,21 @@ SCENES = [
         ["model/001/last.ckpt", "predictor/001/last.ckpt"],
     ),
     Scene("export", ["export", "model", "given", "--examples", "4"], files_in("given"), ["model/001/last.ckpt"]),
+    Scene("export --page", ["export", "model", "--page", "site", "--examples", "2"], files_in("site"), ["model/001/last.ckpt"]),
     Scene("verify", ["verify", "exported"], printed, ["exported/*"], writes=False),
+    Scene("study new", [*STUDY, "made"], files_in("made"), ["exported/model.*", "exported/config.yaml"]),
+    Scene(
+        "study analyse",
+        ["study", "analyse", "study", "--simulate", "guessing=9", "--power", "9", "--out", "analysed"],
+        files_in("analysed"),
+        ["study/study.json"],
+    ),
     Scene(
         "data",
         ["data", "morpho_mnist", "--limit", "100", "--cache_dir", "prepared", "--out", "sheet.png"],
         files_in("prepared", "sheet.png"),
         ["prepared/*.npz"],
+        cache="prepared",
     ),
 ]  # fmt: skip
 

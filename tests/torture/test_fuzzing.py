@@ -18,7 +18,8 @@ from cfgen.safety.checksums import CHECKSUMS, require_whole_checkpoint
 from lightning_modules import ImageMechanismModule
 from tests.torture import fuzzing
 from tests.torture.fuzzing import Hang, examine, limited, taken
-from tests.torture.parsers import PARSERS, Material
+from tests.torture.material import Material
+from tests.torture.parsers import PARSERS
 
 EACH = 12  # inputs of each parser here; `make fuzz` has hundreds
 

@@ -42,16 +42,21 @@ def test_the_table_counts_survivors():
     assert " 1 / 2 " in row
 
 
-def test_memory_files_and_answers_stay_as_they_are(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_files_and_answers_stay_as_they_are_and_memory_nearly(tmp_path):
+    """In eight rounds caches still fill; an hour has no such excuse."""
     found = soak(tmp_path, seconds=0, least=8)
     assert found.same
-    assert found.flat, (found.memory, found.files)
+    assert found.growth < 1.15, found.memory
+    for files in (found.files, found.temporary):
+        before, after = found.ends(files)
+        assert after <= before, files
 
 
 def test_a_leak_is_seen():
     steady, files = [500.0] * 40, [9] * 40
-    assert Soaked(steady, files, True).flat
-    assert Soaked([500.0 + k for k in range(10)] + [510.0] * 30, files, True).flat
-    assert not Soaked([500.0 + k for k in range(40)], files, True).flat
-    assert not Soaked(steady, [9 + k // 10 for k in range(40)], True).flat
+    growing = [9 + k // 10 for k in range(40)]
+    assert Soaked(steady, files, files, True).flat
+    assert Soaked([500.0 + k for k in range(10)] + [510.0] * 30, files, files, True).flat
+    assert not Soaked([500.0 + k for k in range(40)], files, files, True).flat
+    assert not Soaked(steady, growing, files, True).flat
+    assert not Soaked(steady, files, growing, True).flat
