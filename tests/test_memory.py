@@ -75,3 +75,28 @@ def test_no_more_images_are_held_for_more_images(work, monkeypatch):
             work(model, data)
         most.append(Counting.most)
     assert 0 < most[1] < most[0] + BATCH  # how many of a batch an intervention changes is chance
+
+
+def test_networks_meet_few_numbers_of_images():
+    """What is compiled for each of them is kept: multiples of eight, whole batches and the last one, however many images."""
+    met: dict[str, set[int]] = {"decode": set(), "classify": set()}
+
+    class Counted(Painter):
+        def decode(self, z, a):
+            met["decode"].add(len(a))
+            return super().decode(z, a)
+
+    class Bright(torch.nn.Module):
+        def forward(self, x):
+            met["classify"].add(len(x))
+            return x.mean((1, 2, 3))
+
+    data = Painted(rows=1030)
+    model = fitted(Counted, data)
+    images = Images(data.images("test"), data.columns("test"), "test")
+    do = {f"{name}=1": {name: 1} for name in data.columns("test")}
+    (scores,) = compute_scores(model, {"it": Bright()}, images, Plan(do, batch_size=100)).values()
+    for numbers in met.values():
+        assert numbers - {100, 30} <= set(range(8, 100, 8))
+        assert len(numbers) < 10
+    assert scores.values.shape[0] == 1030

@@ -90,6 +90,8 @@ def described(
         raise UserError(f"{column.name}: {unknown_name('kind', str(said['kind']), KINDS)}")
     if ("low" in said) != ("high" in said):
         raise UserError(f"{column.name}: a range has both low and high")
+    if not isinstance(said.get("values", []), list | tuple):
+        raise UserError(f"{column.name}: expected a list of values, not {said['values']!r}")
     result = Described({}, np.zeros(len(column.text)))
     if len(empty := np.flatnonzero(column.text == "")):
         message = f"no value{also(empty)}; fill it in, remove the row, or {LEAVE_OUT}"

@@ -103,6 +103,7 @@ def test_all_errors_are_collected(made: Made, packs: Path) -> None:
         ({"attributes": ["siz"]}, "unknown column 'siz'. Did you mean 'size'"),
         ({"attributes": {"size": {"kind": "contiguous"}}}, "unknown kind 'contiguous'"),
         ({"attributes": {"size": {"lo": 3}}}, "unknown key 'lo'"),
+        ({"attributes": {"hair colour": {"kind": "categorical", "values": 4}}}, "a list of values"),
         ({"attributes": {"size": {"low": 3}}}, "both low and high"),
         ({"attributes": {"round": {"low": 3, "high": 4, "kind": "binary"}}}, "no low and high"),
         ({"attributes": {"hair colour": {"values": ["red", "green"]}}}, "'blau' is not one of red, green"),
