@@ -44,9 +44,8 @@ def import_everything() -> None:
         importlib.import_module(name)
     digit = np.zeros((1, 28, 28), np.uint8)
     digit[:, 8:20, 13:16] = 255
-    morpho.measure(
-        morpho.set_intensity(morpho.set_thickness(digit, 3.0), 200.0), ["slant"]
-    )  # compiled now, once for all
+    # compiled now, once for all
+    morpho.measure(morpho.set_intensity(morpho.set_thickness(digit, 3.0), 200.0), ["slant"])
 
 
 @dataclass(frozen=True)

@@ -202,8 +202,9 @@ class Tried:
             time.sleep(self.chance.random() * self.reference.seconds)
             child.kill(number)
             done = child.wait()
-        # at the very start and end of a process the system takes SIGTERM itself; a shell shows both as 128 + number
-        self.ended(done, {0, -number, 128 + number}, tidy=number != signal.SIGKILL)
+        # at the very start and end of a process the system takes SIGTERM itself; a shell shows both as 143
+        codes = {signal.SIGKILL: {-number}, signal.SIGTERM: {-number, 128 + number}, signal.SIGINT: {128 + number}}
+        self.ended(done, {0, *codes[signal.Signals(number)]}, tidy=number != signal.SIGKILL)
 
     def full_disk(self) -> None:
         if not can_mount():  # a file that cannot grow is the next best thing
