@@ -14,7 +14,7 @@ from callbacks.every_n_epochs import EveryNEpochs
 from cfgen import figures
 from cfgen.attributes import Continuous, Schema
 from cfgen.counterfactual import sweep
-from cfgen.safety.writing import write_atomically
+from cfgen.io.writing import write_atomically
 
 __all__ = ["ImageGrids"]
 

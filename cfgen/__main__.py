@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from cfgen.errors import unknown_name
-from cfgen.safety.endings import end, signals_raised
+from cfgen.io.endings import end, signals_raised
 
 COMMANDS = {
     "fit": "train a model or a classifier from a config",

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
-from cfgen.safety.checksums import require_unchanged, require_whole_checkpoint
-from cfgen.safety.classes import found_class, trusting
-from cfgen.safety.files import exists, read_json
+from cfgen.io.checksums import require_unchanged, require_whole_checkpoint
+from cfgen.io.classes import found_class, trusting
+from cfgen.io.files import exists, read_json
 
 __all__ = [
     "CARD",

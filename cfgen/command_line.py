@@ -17,7 +17,7 @@ from jsonargparse import ArgumentParser, Namespace
 from jsonargparse.typing import NonNegativeInt, OpenUnitInterval, PositiveInt, restricted_number_type
 
 from cfgen.errors import UserError, require_different
-from cfgen.safety.endings import end, signals_raised
+from cfgen.io.endings import end, signals_raised
 
 __all__ = [
     "CommandParser",
@@ -68,6 +68,11 @@ class CommandParser(ArgumentParser):
     def add(self, *names: str, **options: Any) -> None:
         """An option or a positional argument."""
         self.add_argument(*names, **options)
+
+    def heading(self, title: str) -> Any:
+        """The group of options with this heading in `--help`; made where it does not exist yet."""
+        groups = {group.title: group for group in self._action_groups}
+        return groups[title] if title in groups else self.add_argument_group(title)
 
     def parse_args(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Namespace:  # type: ignore[override]
         words = list(sys.argv[1:] if args is None else args)
@@ -160,7 +165,7 @@ def _wrong_value(text: str) -> str:
 
 def run_command(command: Callable[[], Any], positional: Sequence[str] = ()) -> int:
     """Runs a command and returns its exit code: a number that it returns, else 0; where it does not end well, one line on
-    stderr and the code that `cfgen.safety.endings` has for it.
+    stderr and the code that `cfgen.io.endings` has for it.
 
     `positional` are the arguments that are given without dashes.
     """

@@ -11,8 +11,8 @@ from cfgen.command_line import CommandParser, PositiveInt, Seed, run_command
 from cfgen.errors import UserError
 from cfgen.evaluation.metrics import metric_names
 from cfgen.evaluation.options import FACE_NETWORKS, SPLITS, Options
-from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
-from cfgen.safety.writing import require_free
+from cfgen.io.classes import TRUSTED_HELP, search_working_directory
+from cfgen.io.writing import require_free
 
 if TYPE_CHECKING:
     from cfgen.evaluation.results import Evaluation

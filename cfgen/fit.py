@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cfgen.command_line import run_command
-from cfgen.safety.classes import search_working_directory
+from cfgen.io.classes import search_working_directory
 from cfgen.training.configs import config_title, packaged_configs, packaged_data
 from cfgen.training.options import check_options
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from cfgen.command_line import CommandParser, Seed, parse_assignments, run_command, whole_number
 from cfgen.errors import UserError
 from cfgen.interventions import parse_intervention
-from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
-from cfgen.safety.writing import require_free, write_new
+from cfgen.io.classes import TRUSTED_HELP, search_working_directory
+from cfgen.io.writing import require_free, write_new
 
 EXAMPLES = """
   cfgen generate morphomnist-hvae --do thickness=5                     a model that comes with cfgen, and its examples

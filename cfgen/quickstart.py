@@ -95,7 +95,7 @@ def how_to_open(path: Path) -> str:
 
 def save(figure: Figure, path: Path) -> None:
     from cfgen.reporting.files import png
-    from cfgen.safety.writing import write_atomically
+    from cfgen.io.writing import write_atomically
 
     picture = png(figure, dpi=160)
     write_atomically(path, lambda file: file.write(picture))

@@ -15,7 +15,7 @@ from cfgen.attributes import TargetKind, unknown_name
 from cfgen.errors import UserError, WithoutEffect
 from cfgen.morpho import MEASURES, measure, set_intensity, set_slant, set_thickness
 from cfgen.progress import progress
-from cfgen.safety.checksums import sha256_of
+from cfgen.io.checksums import sha256_of
 from datamodules.base import AttributeDataModule, Split
 from datamodules.sources import cache, digits
 

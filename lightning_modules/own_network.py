@@ -12,7 +12,7 @@ from cfgen.errors import UserError
 from cfgen.external.answers import EveryClass
 from cfgen.external.classifier import ExternalClassifier
 from cfgen.external.functions import from_function
-from cfgen.safety.classes import require_function
+from cfgen.io.classes import require_function
 from lightning_modules.classifier import Classifier
 
 __all__ = ["OwnNetwork"]

@@ -26,7 +26,7 @@ LAYERS = [
     "cfgen.counterfactual cfgen.figures cfgen.metrics cfgen.networks cfgen.scm cfgen.morpho cfgen.losses cfgen.checkpoints "
     "cfgen.effects cfgen.graph_check cfgen.external",
     "cfgen.contracts cfgen.attributes cfgen.batch cfgen.progress cfgen.errors cfgen.command_line cfgen.processes "
-    "cfgen.lazy cfgen.safety cfgen.interventions",
+    "cfgen.lazy cfgen.io cfgen.interventions cfgen.options",
 ]
 LEVEL = {room: -k for k, line in enumerate(LAYERS) for room in line.split()}
 APART = [
@@ -39,11 +39,11 @@ FRONT_DOORS = {("cfgen.audit", "cfgen.audit.command"), ("cfgen.app", "cfgen.app.
 COMMANDS_IN_ROOMS = {"cfgen.audit.command", "cfgen.audit.__main__", "cfgen.app.command", "cfgen.app.__main__"}
 LIGHT = ["cfgen", "cfgen.command_line", "cfgen.errors", "cfgen.audit", "cfgen.calibrate", "cfgen.evaluation"]
 LIGHT += [
-    "cfgen.safety.classes",
-    "cfgen.safety.endings",
-    "cfgen.safety.files",
+    "cfgen.io.classes",
+    "cfgen.io.endings",
+    "cfgen.io.files",
     "cfgen.data",
-    "cfgen.safety.writing",
+    "cfgen.io.writing",
     "cfgen.interventions",
     "cfgen.app",
     "cfgen.study",

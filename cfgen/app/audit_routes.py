@@ -15,7 +15,7 @@ from cfgen.app.requests import asked_json, client_of, result_of
 from cfgen.app.studio import Studio
 from cfgen.errors import UserError
 from cfgen.runs.model import TrainedModel
-from cfgen.safety.files import read_text
+from cfgen.io.files import read_text
 
 __all__ = ["ROUTES"]
 

@@ -23,7 +23,7 @@ from cfgen.reporting.files import new_results
 from cfgen.runs.data import results_folder
 from cfgen.runs.folders import runs_of
 from cfgen.runs.model import TrainedModel
-from cfgen.safety.files import read_json
+from cfgen.io.files import read_json
 
 __all__ = ["AuditJob", "Audits", "Earlier", "counted", "earlier_audits"]
 

@@ -26,7 +26,7 @@ from cfgen.external.classifier import ExternalClassifier
 from cfgen.runs.data import read_config, run_data, run_folder
 from cfgen.runs.folders import runs_of
 from cfgen.runs.model import TrainedModel, load_trained
-from cfgen.safety.classes import found_class, trusting
+from cfgen.io.classes import found_class, trusting
 from lightning_modules import Classifier, ImageMechanismModule
 
 __all__ = ["Catalogue", "LoadedClassifier", "data_of", "input_options"]

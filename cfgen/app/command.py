@@ -10,7 +10,7 @@ from cfgen.command_line import CommandParser, NonNegativeInt, run_command
 from cfgen.errors import UserError
 from cfgen.external.kinds import KINDS
 from cfgen.external.options import add_input_options, input_values
-from cfgen.safety.classes import search_working_directory
+from cfgen.io.classes import search_working_directory
 
 __all__ = ["main"]
 

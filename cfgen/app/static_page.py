@@ -19,7 +19,7 @@ from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.export import examples_to_share, recipe
 from cfgen.runs.model import TrainedModel
 from cfgen.runs.sources import Source
-from cfgen.safety.writing import new_folder, require_free
+from cfgen.io.writing import new_folder, require_free
 
 __all__ = ["WrittenPage", "write_page"]
 

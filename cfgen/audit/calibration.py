@@ -33,8 +33,8 @@ from cfgen.runs.card import CALIBRATION, README, renewed_card
 from cfgen.runs.checksums import renewed_checksums
 from cfgen.runs.data import results_folder
 from cfgen.runs.model import TrainedModel
-from cfgen.safety.files import read_json
-from cfgen.safety.writing import write_files
+from cfgen.io.files import read_json
+from cfgen.io.writing import write_files
 from lightning_modules import Predictor, ResidualKept
 
 if TYPE_CHECKING:

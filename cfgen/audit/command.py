@@ -20,7 +20,7 @@ from cfgen.errors import UserError
 from cfgen.external.kinds import KINDS
 from cfgen.external.options import add_input_options, input_values, parse_numbers
 from cfgen.interventions import parse_intervention
-from cfgen.safety.classes import search_working_directory
+from cfgen.io.classes import search_working_directory
 
 __all__ = ["main"]
 

@@ -13,7 +13,7 @@ from cfgen.attributes import Categorical, Continuous
 from cfgen.contracts import ImageData
 from cfgen.errors import UserError
 from cfgen.runs.data import run_data
-from cfgen.safety.files import exists
+from cfgen.io.files import exists
 
 __all__ = ["ANY", "Question", "class_labels", "question", "trained_target"]
 

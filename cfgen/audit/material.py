@@ -26,7 +26,7 @@ from cfgen.external.answers import Regressor
 from cfgen.interventions import Contrast, Shift
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.model import TrainedModel, load_trained
-from cfgen.safety.files import read_json
+from cfgen.io.files import read_json
 from lightning_modules import ImageMechanismModule
 
 __all__ = [

@@ -26,7 +26,7 @@ from cfgen.audit.subgroups import SubgroupRow
 from cfgen.audit.unit import POINTS, VALUES, Unit
 from cfgen.effects import Estimate, difference
 from cfgen.reporting.files import png, table
-from cfgen.safety.writing import new_folder
+from cfgen.io.writing import new_folder
 from cfgen.scm.graph import CausalGraph
 
 if TYPE_CHECKING:

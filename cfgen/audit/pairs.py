@@ -17,7 +17,7 @@ from cfgen.contracts import ImageData, KnowsTruth, SetsAttributes
 from cfgen.errors import UserError
 from cfgen.reporting.numbers import count_of
 from cfgen.runs.pictures import frame_of, read_picture
-from cfgen.safety.files import read_csv
+from cfgen.io.files import read_csv
 
 __all__ = ["OutsidePairs", "Pairs", "read_pairs", "true_pairs"]
 

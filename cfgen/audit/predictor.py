@@ -27,8 +27,8 @@ from cfgen.progress import Progress, reported
 from cfgen.reporting.provenance import data_fingerprint
 from cfgen.runs.data import results_folder
 from cfgen.runs.model import TrainedModel
-from cfgen.safety.checksums import require_whole_checkpoint
-from cfgen.safety.writing import write_atomically
+from cfgen.io.checksums import require_whole_checkpoint
+from cfgen.io.writing import write_atomically
 from lightning_modules import Predictor
 
 __all__ = ["OwnPredictor", "Recipe", "accuracies", "own_predictor"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cfgen.command_line import CommandParser, PositiveInt, Seed, run_command
 from cfgen.errors import UserError
-from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
+from cfgen.io.classes import TRUSTED_HELP, search_working_directory
 
 if TYPE_CHECKING:
     from rich.table import Table

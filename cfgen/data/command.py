@@ -9,8 +9,8 @@ from pathlib import Path
 from cfgen.command_line import CommandParser, PositiveInt, Seed, run_command
 from cfgen.data.opening import built_data, data_section
 from cfgen.errors import UserError
-from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
-from cfgen.safety.files import exists
+from cfgen.io.classes import TRUSTED_HELP, search_working_directory
+from cfgen.io.files import exists
 
 __all__ = ["main"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cfgen.errors import UserError, unknown_name
-from cfgen.safety.files import read_yaml
+from cfgen.io.files import read_yaml
 from cfgen.training.configs import packaged_configs, packaged_data
 from cfgen.training.options import constructor_options
 
@@ -67,7 +67,7 @@ def built_data(section: Mapping[str, Any], trusted: bool = False) -> AttributeDa
     """The data set of a section; nothing is read yet.  With `trusted`, a class of the user's own is imported, which runs code."""
     import pytorch_lightning as pl
 
-    from cfgen.safety.classes import found_class, trusting
+    from cfgen.io.classes import found_class, trusting
     from datamodules.base import AttributeDataModule
 
     with trusting(trusted):

@@ -15,8 +15,8 @@ from cfgen.evaluation.statistics import Score
 from cfgen.reporting.files import png, table
 from cfgen.reporting.numbers import count_of, short
 from cfgen.runs.checksums import renewed_checksums
-from cfgen.safety.files import read_json
-from cfgen.safety.writing import write_files
+from cfgen.io.files import read_json
+from cfgen.io.writing import write_files
 
 if TYPE_CHECKING:
     import pandas as pd

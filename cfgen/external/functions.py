@@ -10,7 +10,7 @@ from textwrap import shorten
 from torch import nn
 
 from cfgen.errors import UserError, unknown_name
-from cfgen.safety.files import exists
+from cfgen.io.files import exists
 
 __all__ = ["from_function", "names_function", "refused"]
 

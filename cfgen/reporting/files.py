@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from cfgen.safety.writing import NewFolder, new_folder, new_numbered_folder
+from cfgen.io.writing import NewFolder, new_folder, new_numbered_folder
 
 __all__ = ["DPI", "new_results", "png", "table"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cfgen.safety.checksums import sha256_of
-from cfgen.safety.files import exists
+from cfgen.io.checksums import sha256_of
+from cfgen.io.files import exists
 
 __all__ = ["data_fingerprint", "fingerprint", "git_commit", "versions"]
 

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from cfgen.safety.checksums import CHECKSUMS, checksums_of, listed_checksums, sha256_of
-from cfgen.safety.writing import write_files, writing_into
+from cfgen.io.checksums import CHECKSUMS, checksums_of, listed_checksums, sha256_of
+from cfgen.io.writing import write_files, writing_into
 
 __all__ = ["renewed_checksums", "write_checksums"]
 

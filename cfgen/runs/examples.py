@@ -12,7 +12,7 @@ from torch import Tensor
 from cfgen.attributes import Columns, Schema
 from cfgen.checkpoints import EXAMPLES
 from cfgen.errors import UserError
-from cfgen.safety.writing import write_files
+from cfgen.io.writing import write_files
 
 __all__ = ["Examples", "read_examples", "write_examples"]
 

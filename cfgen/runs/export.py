@@ -16,9 +16,9 @@ from cfgen.runs.checksums import write_checksums
 from cfgen.runs.data import LOCAL, read_config, run_data, run_folder
 from cfgen.runs.examples import Examples, read_examples, write_examples
 from cfgen.runs.model import TrainedModel
-from cfgen.safety.files import exists, read_json
-from cfgen.safety.names import require_folder_name
-from cfgen.safety.writing import new_folder
+from cfgen.io.files import exists, read_json
+from cfgen.io.names import require_folder_name
+from cfgen.io.writing import new_folder
 
 __all__ = ["Exported", "export"]
 

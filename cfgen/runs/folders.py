@@ -17,10 +17,10 @@ from filelock import FileLock, Timeout
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from cfgen.errors import UserError
-from cfgen.safety.checksums import require_whole_checkpoint
-from cfgen.safety.files import read_json
-from cfgen.safety.parts import remove_if_dead
-from cfgen.safety.writing import write_atomically
+from cfgen.io.checksums import require_whole_checkpoint
+from cfgen.io.files import read_json
+from cfgen.io.parts import remove_if_dead
+from cfgen.io.writing import write_atomically
 
 __all__ = [
     "CHECKPOINT",

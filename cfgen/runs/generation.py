@@ -21,8 +21,8 @@ from cfgen.interventions import Shift, as_intervention
 from cfgen.interventions.settle import check_intervention, settle_all
 from cfgen.runs.model import TrainedModel, png_of
 from cfgen.runs.sources import Source, known_images, own_images
-from cfgen.safety.names import LONGEST
-from cfgen.safety.writing import new_folder
+from cfgen.io.names import LONGEST
+from cfgen.io.writing import new_folder
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ from cfgen.interventions import as_intervention
 from cfgen.interventions.settle import check_intervention, deviation_in, settle_all
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.examples import read_examples
-from cfgen.safety.writing import new_folder, write_files
+from cfgen.io.writing import new_folder, write_files
 from lightning_modules import ImageMechanismModule
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from cfgen.errors import UserError
-from cfgen.safety.pictures import FORMATS, decoded_picture, in_colours
+from cfgen.io.pictures import FORMATS, decoded_picture, in_colours
 
 __all__ = ["Frame", "frame_of", "read_picture"]
 

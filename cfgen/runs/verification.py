@@ -17,9 +17,9 @@ from cfgen.runs.card import CALIBRATION, require_calibration
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.examples import read_examples
 from cfgen.runs.export import SCORES
-from cfgen.safety.checksums import CHECKSUMS, listed_checksums, require_unchanged
-from cfgen.safety.files import read_json
-from cfgen.safety.writing import write_files
+from cfgen.io.checksums import CHECKSUMS, listed_checksums, require_unchanged
+from cfgen.io.files import read_json
+from cfgen.io.writing import write_files
 from lightning_modules import Classifier, ImageMechanismModule, Predictor
 
 if TYPE_CHECKING:

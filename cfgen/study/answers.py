@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cfgen.errors import UserError
-from cfgen.safety.files import exists, read_text
+from cfgen.io.files import exists, read_text
 from cfgen.study.design import ANSWERS, Study, Trial, valid_participant
 
 __all__ = ["Participant", "Sittings", "participants_of", "read_lines", "require_fitting"]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from cfgen.command_line import CommandParser, NonNegativeInt, PositiveInt, Seed, parse_assignments, run_command
 from cfgen.errors import UserError, unknown_name
-from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
-from cfgen.safety.files import read_text
-from cfgen.safety.writing import require_free
+from cfgen.io.classes import TRUSTED_HELP, search_working_directory
+from cfgen.io.files import read_text
+from cfgen.io.writing import require_free
 
 if TYPE_CHECKING:
     from cfgen.study.analysis import Analysis, ShareOf

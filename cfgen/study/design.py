@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cfgen.errors import UserError
-from cfgen.safety.checksums import sha256_of
-from cfgen.safety.files import exists, read_json
+from cfgen.io.checksums import sha256_of
+from cfgen.io.files import exists, read_json
 
 __all__ = ["ANSWERS", "PAGE", "QUESTIONS", "STUDY", "Rules", "Study", "Trial", "valid_participant"]
 

@@ -18,7 +18,7 @@ from cfgen.counterfactual import sweep
 from cfgen.errors import UserError, unknown_name
 from cfgen.reporting.provenance import fingerprint
 from cfgen.runs.model import TrainedModel, png_of
-from cfgen.safety.writing import new_folder
+from cfgen.io.writing import new_folder
 from cfgen.study.design import ANSWERS, PAGE, QUESTIONS, STUDY, Rules, Study, Trial
 from cfgen.study.planning import Needed, Pair, Planner, images_of
 from cfgen.study.wording import instructions_of

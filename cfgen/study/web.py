@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cfgen.errors import UserError
-from cfgen.safety.files import exists, read_text
+from cfgen.io.files import exists, read_text
 from cfgen.study.answers import require_fitting
 from cfgen.study.design import ANSWERS, PAGE, STUDY, Study, canonical, valid_participant
 

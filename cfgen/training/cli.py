@@ -24,8 +24,8 @@ from cfgen.errors import UserError, WithoutEffect
 from cfgen.processes import watched_launcher
 from cfgen.runs.data import LOCAL
 from cfgen.runs.folders import AtomicCheckpointIO
-from cfgen.safety.classes import naming_functions
-from cfgen.safety.names import require_folder_name
+from cfgen.io.classes import naming_functions
+from cfgen.io.names import require_folder_name
 from cfgen.training.batches import use_batch_loop
 from cfgen.training.checks import check_names, check_trainer, refusal_in
 from cfgen.training.configs import packaged_configs, with_packaged_data

@@ -21,7 +21,7 @@ from cfgen.errors import Terminated, UnfitRun, UserError
 from cfgen.processes import Watch, join_restarted_group, lost_process
 from cfgen.reporting.provenance import git_commit
 from cfgen.runs.folders import CHECKPOINT, FINISHED, how_to_go_on, new_run_folder, write_atomically, writing
-from cfgen.safety.endings import faults_logged_in
+from cfgen.io.endings import faults_logged_in
 from cfgen.training.batches import BatchLoop
 from cfgen.training.memory import check_memory
 from cfgen.training.resuming import Start, launcher

@@ -10,7 +10,7 @@ from jsonargparse._typehints import ActionTypeHint, NestedArg
 from pytorch_lightning.cli import LightningArgumentParser
 
 from cfgen.errors import UserError
-from cfgen.safety.files import read_text
+from cfgen.io.files import read_text
 from cfgen.training.configs import find_config
 from cfgen.training.errors import explain
 

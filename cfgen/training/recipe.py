@@ -16,7 +16,7 @@ from cfgen.attributes import Binary, Categorical, Continuous, Schema
 from cfgen.contracts import ImageData, measured_names
 from cfgen.errors import UserError
 from cfgen.networks.hierarchy import levels_for
-from cfgen.safety.writing import write_new
+from cfgen.io.writing import write_new
 
 __all__ = ["Machine", "Recipe", "recipe_for"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from pytorch_lightning.trainer.connectors.signal_connector import _SignalConnector
 
 from cfgen.errors import Terminated
-from cfgen.safety.endings import ended_by
+from cfgen.io.endings import ended_by
 
 __all__ = ["LightningSignals", "Signals", "hearing"]
 

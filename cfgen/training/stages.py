@@ -18,7 +18,7 @@ from cfgen.errors import UserError, unknown_name
 from cfgen.external.functions import names_function
 from cfgen.runs.data import OWN_DATA
 from cfgen.runs.folders import CHECKPOINT, FINISHED, runs_of
-from cfgen.safety.classes import built
+from cfgen.io.classes import built
 from cfgen.training.checks import check_names, refusal_in
 from cfgen.training.cli import FitCLI
 from cfgen.training.configs import SUFFIXES, packaged_configs

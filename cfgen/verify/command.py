@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cfgen.command_line import CommandParser, run_command
 from cfgen.errors import UserError
-from cfgen.safety.classes import TRUSTED_HELP, search_working_directory
+from cfgen.io.classes import TRUSTED_HELP, search_working_directory
 
 __all__ = ["main"]
 

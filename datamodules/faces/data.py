@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cfgen.errors import UserError
-from cfgen.safety.pictures import decoded_jpeg
+from cfgen.io.pictures import decoded_jpeg
 from datamodules.celeba import CelebA
 from datamodules.faces.files import DrawnFiles, attribute_matrix, blocks, drawn_folder, jpegs
 from datamodules.faces.scm import ATTRIBUTES, EDGES, TARGET, Population, attractiveness, draw

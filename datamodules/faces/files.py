@@ -14,7 +14,7 @@ from PIL import Image
 
 from cfgen.errors import UserError
 from cfgen.progress import progress
-from cfgen.safety.pictures import MOST_BYTES
+from cfgen.io.pictures import MOST_BYTES
 from datamodules.faces.draw import paint
 from datamodules.faces.scm import ATTRIBUTES, TARGET, Population
 from datamodules.sources import cache

@@ -14,7 +14,7 @@ from PIL import Image
 
 from cfgen.attributes import TargetKind
 from cfgen.errors import UserError
-from cfgen.safety.pictures import decoded_bytes, in_colours
+from cfgen.io.pictures import decoded_bytes, in_colours
 from datamodules.image_table.files import FILE_NAME, METADATA
 from datamodules.image_table.findings import Finding, TableError
 from datamodules.image_table.kinds import as_text

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from cfgen.errors import UserError
-from cfgen.safety.archives import leads_outside
+from cfgen.io.archives import leads_outside
 from datamodules.image_table.findings import Finding
 from datamodules.sources.picture_files import PictureFiles
 

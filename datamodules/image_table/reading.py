@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from cfgen.errors import UserError, unknown_name
-from cfgen.safety.files import MOST_OF_YAML, parsed_yaml
-from cfgen.safety.pictures import opened_bytes
+from cfgen.io.files import MOST_OF_YAML, parsed_yaml
+from cfgen.io.pictures import opened_bytes
 from datamodules.image_table.files import ATTRIBUTES_FILE, FILE_NAME, FolderFiles, Rows, read_rows
 from datamodules.image_table.findings import Finding, TableError, raise_errors
 from datamodules.image_table.kinds import NO, YES, Column, Described, described

@@ -17,7 +17,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from cfgen.errors import UserError
-from cfgen.safety.endings import default_cache_dir
+from cfgen.io.endings import default_cache_dir
 
 __all__ = ["Arrays", "default_cache_dir", "location", "locked", "prepared"]
 

@@ -10,8 +10,8 @@ from PIL import Image
 
 from cfgen.attributes import unknown_name
 from cfgen.errors import UserError
-from cfgen.safety.files import read_text
-from cfgen.safety.pictures import decoded_jpeg
+from cfgen.io.files import read_text
+from cfgen.io.pictures import decoded_jpeg
 from datamodules.sources.picture_files import SPLITS, PictureFiles, PictureTable
 
 __all__ = [

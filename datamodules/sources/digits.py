@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cfgen.errors import UserError
-from cfgen.safety.files import read_csv
+from cfgen.io.files import read_csv
 from datamodules.sources.cache import locked
 from datamodules.sources.idx import find_idx, read_idx
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from cfgen.errors import UserError
-from cfgen.safety.archives import Archive
-from cfgen.safety.pictures import MOST_BYTES
+from cfgen.io.archives import Archive
+from cfgen.io.pictures import MOST_BYTES
 
 __all__ = ["SPLITS", "PictureFiles", "PictureTable"]
 

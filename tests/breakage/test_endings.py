@@ -26,7 +26,7 @@ from cfgen.evaluation import run as evaluation
 from cfgen.runs import export as exporting
 from cfgen.runs import generation
 from cfgen.runs.folders import AtomicCheckpointIO
-from cfgen.safety.endings import faults_logged_in, signals_raised
+from cfgen.io.endings import faults_logged_in, signals_raised
 from cfgen.training.signals import hearing
 from tests.breakage.tiny import WORDS, everything, struck
 

@@ -18,7 +18,7 @@ from cfgen.figures import image_grid
 from cfgen.progress import progress
 from cfgen.reporting.dataset.sheet import contact_sheet
 from cfgen.reporting.files import png
-from cfgen.safety.files import exists
+from cfgen.io.files import exists
 from cfgen.scm.graph import CausalGraph
 from tests.audit.found import audited, result, without_pictures
 from tests.breakage.tiny import WORDS, painted

@@ -14,7 +14,7 @@ from cfgen.errors import UserError
 from cfgen.evaluation.packaged import packaged_judges
 from cfgen.runs.checksums import renewed_checksums
 from cfgen.runs.verification import verify
-from cfgen.safety.checksums import CHECKSUMS, listed_checksums
+from cfgen.io.checksums import CHECKSUMS, listed_checksums
 from cfgen.verify import main
 from tests.fakes import FACES, Painted, Painter, fitted, saved
 from tests.refusals import refusal

@@ -3,7 +3,7 @@
 import pytest
 
 import datamodules
-from cfgen.safety.classes import found_class
+from cfgen.io.classes import found_class
 from datamodules.base import AttributeDataModule
 from datamodules.celeba import CelebA
 from datamodules.faces.data import Faces

@@ -13,7 +13,7 @@ from callbacks.bias_split import BiasSplit
 from cfgen import audit, fit
 from cfgen.checkpoints import load_module
 from cfgen.errors import UserError
-from cfgen.safety.classes import naming_functions, trusting
+from cfgen.io.classes import naming_functions, trusting
 from lightning_modules import CFClassifier, Classifier, OwnNetwork
 from lightning_modules.weighted_gap import WeightedGap
 from tests.audit.herd import STRENGTH, Herd, herd_run

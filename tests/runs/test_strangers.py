@@ -23,7 +23,7 @@ from cfgen.errors import UserError
 from cfgen.runs.card import CALIBRATION
 from cfgen.runs.data import run_data
 from cfgen.runs.verification import verify
-from cfgen.safety.checksums import CHECKSUMS
+from cfgen.io.checksums import CHECKSUMS
 from cfgen.verify import main as verify_command
 from tests.fakes import FACES, SHAPE, Painted, Painter, fitted, saved
 from tests.refusals import refusal

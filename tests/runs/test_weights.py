@@ -17,7 +17,7 @@ from cfgen.checkpoints import CARD, EXAMPLES, WEIGHTS, load_module, packaged_mod
 from cfgen.errors import UserError
 from cfgen.runs.data import results_folder, run_data, run_folder
 from cfgen.runs.examples import read_examples
-from cfgen.safety.checksums import CHECKSUMS
+from cfgen.io.checksums import CHECKSUMS
 from datamodules import CelebA, Faces, MorphoMNIST
 from lightning_modules import Classifier
 from tests.refusals import refusal

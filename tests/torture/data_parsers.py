@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from cfgen.audit.pairs import read_pairs
 from cfgen.errors import UserError
 from cfgen.runs.pictures import frame_of, read_picture
-from cfgen.safety.archives import Archive
-from cfgen.safety.pictures import decoded_jpeg
+from cfgen.io.archives import Archive
+from cfgen.io.pictures import decoded_jpeg
 from cfgen.study.answers import participants_of, read_lines
 from cfgen.study.design import STUDY, Study
 from datamodules import ImageTable

@@ -22,8 +22,8 @@ from cfgen.runs.examples import read_examples
 from cfgen.runs.export import SCORES, found_in
 from cfgen.runs.model import TrainedModel, load_trained
 from cfgen.runs.verification import verify
-from cfgen.safety.checksums import CHECKSUMS, listed_checksums, require_unchanged
-from cfgen.safety.files import read_json
+from cfgen.io.checksums import CHECKSUMS, listed_checksums, require_unchanged
+from cfgen.io.files import read_json
 from cfgen.training.options import check_options
 from tests.torture.material import Material
 from tests.torture.mutations import damaged, damaged_tree, dumped

@@ -14,7 +14,7 @@ from cfgen.checkpoints import CARD, PACKAGED, load_module
 from cfgen.errors import LONGEST, UserError
 from cfgen.runs.card import CALIBRATION, require_calibration
 from cfgen.runs.model import TrainedModel, load_trained
-from cfgen.safety.checksums import CHECKSUMS, require_whole_checkpoint
+from cfgen.io.checksums import CHECKSUMS, require_whole_checkpoint
 from lightning_modules import ImageMechanismModule
 from tests.torture import fuzzing
 from tests.torture.fuzzing import Hang, examine, limited, taken

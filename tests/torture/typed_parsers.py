@@ -8,7 +8,7 @@ from cfgen import evaluate, generate
 from cfgen.audit.checks import parse_cohorts, parse_curves, parse_interventions
 from cfgen.command_line import parse_assignments
 from cfgen.counterfactual import asked_of
-from cfgen.safety.names import require_folder_name
+from cfgen.io.names import require_folder_name
 from tests.torture.material import Material
 from tests.torture.mutations import words
 from tests.torture.parser import Parser, of_assignments, of_words

@@ -14,7 +14,7 @@ import yaml
 from callbacks import BestCheckpoint, ImageGrids
 from cfgen import fit
 from cfgen.checkpoints import PACKAGED, earlier_runs, load_module
-from cfgen.safety.classes import built, found_class
+from cfgen.io.classes import built, found_class
 from cfgen.training.checks import check_names
 from cfgen.training.cli import FitCLI
 from cfgen.training.configs import config_title, packaged_configs, packaged_data

@@ -14,7 +14,7 @@ from cfgen.checkpoints import load_module
 from cfgen.errors import UserError
 from cfgen.external.functions import from_function, names_function, refused
 from cfgen.external.kinds import KINDS
-from cfgen.safety.files import exists
+from cfgen.io.files import exists
 from lightning_modules import Classifier
 
 __all__ = ["ExportedClassifier", "FixedBatch", "load_network"]

@@ -22,7 +22,7 @@ from cfgen.reporting.dataset.overlap import Overlap, overlap_of
 from cfgen.reporting.dataset.page import counts_text, data_page
 from cfgen.reporting.dataset.sheet import contact_sheet
 from cfgen.reporting.files import png, table
-from cfgen.safety.writing import new_folder, write_atomically
+from cfgen.io.writing import new_folder, write_atomically
 from cfgen.scm.graph import CausalGraph
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.JpegImagePlugin import JpegImageFile
 
 from cfgen.errors import UserError
-from cfgen.safety.files import read_bytes
+from cfgen.io.files import read_bytes
 
 __all__ = [
     "FORMATS",

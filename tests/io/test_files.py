@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from cfgen.errors import UserError
-from cfgen.safety import files, pictures
-from cfgen.safety.archives import Archive
-from cfgen.safety.checksums import CHECKSUMS, checksums_of, listed_checksums, require_unchanged
-from cfgen.safety.names import require_folder_name
+from cfgen.io import files, pictures
+from cfgen.io.archives import Archive
+from cfgen.io.checksums import CHECKSUMS, checksums_of, listed_checksums, require_unchanged
+from cfgen.io.names import require_folder_name
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)

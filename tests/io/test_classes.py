@@ -7,7 +7,7 @@ import pytest
 import pytorch_lightning as pl
 
 from cfgen.errors import UserError
-from cfgen.safety.classes import found_class, trusting
+from cfgen.io.classes import found_class, trusting
 from lightning_modules import CondALI, ImageMechanismModule
 
 OWN = """

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from cfgen.errors import UserError
-from cfgen.safety.endings import why
-from cfgen.safety.files import exists
-from cfgen.safety.parts import locked, made_parents, part_of, parts_of, remove_if_dead, settle
+from cfgen.io.endings import why
+from cfgen.io.files import exists
+from cfgen.io.parts import locked, made_parents, part_of, parts_of, remove_if_dead, settle
 
 __all__ = [
     "NewFolder",

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from cfgen.errors import UserError
-from cfgen.safety.archives import DAMAGE
-from cfgen.safety.files import read_text
+from cfgen.io.archives import DAMAGE
+from cfgen.io.files import read_text
 
 __all__ = [
     "CHECKSUMS",
