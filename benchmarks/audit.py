@@ -7,18 +7,31 @@ bare passes have the batches ready as floats and keep nothing.  Weights are rand
 
 import argparse
 import time
+from unittest import mock
 
 import torch
 
-from cfgen.audit.estimating import Setting, effects
-from cfgen.audit.plan import Plan
-from cfgen.audit.results import EVERYONE, findings
-from cfgen.audit.run import Images, compute_scores
-from cfgen.audit.transformations import brighten, horizontal_flip
+from cfgen.audit import AuditOptions, answer, estimate, prepare
+from cfgen.audit._transformations import brighten, horizontal_flip
 from cfgen.contracts import rows
-from cfgen.external.classifier import ExternalClassifier
-from datamodules import Faces
+from cfgen.runs.model import TrainedModel
+from datamodules import AttributeDataModule, Faces
+from datamodules.base import Split
 from lightning_modules import Classifier, CondALI
+
+class RandomFaces(AttributeDataModule):
+    """Random images with the attributes and the graph of `Faces`, the same in all splits."""
+
+    def __init__(self, images: int) -> None:
+        spec, shape = Faces().scm_spec, Faces().image_shape
+        super().__init__(spec["attributes"], spec["edges"], {}, shape, batch_size=64, seed=0)
+        columns = {name: torch.randint(2, (images,)).float() for name in spec["attributes"]}
+        x = torch.randint(256, (images, *shape), dtype=torch.uint8)
+        self.split = Split(x, columns, torch.zeros(images, dtype=torch.long))
+
+    def read_splits(self) -> dict[str, Split]:
+        return dict.fromkeys(("train", "val", "test"), self.split)
+
 
 DO = [{"Black_Hair": 1, "Pale_Skin": 1}, {"Blond_Hair": 1, "Pale_Skin": 1}, {"Bangs": 1}, {"Young": 0}, {"Young": 1}]
 
@@ -43,13 +56,12 @@ def main() -> None:
     options = parser.parse_args()
 
     torch.manual_seed(0)
-    data = Faces()  # only its attributes and graph: nothing is drawn
+    data = RandomFaces(options.images)
+    x, columns = data.split.images, data.split.columns
     mechanism = CondALI(data.scm_spec, data.image_shape, width=options.width, latent_dim=256).eval()
-    columns = {name: torch.randint(2, (options.images,)).float() for name in mechanism.scm.schema.names}
     mechanism.scm.fit(columns)
     classifier = Classifier(data.image_shape, classes=2, width=options.width).eval()
-    x = torch.randint(256, (options.images, *data.image_shape), dtype=torch.uint8)
-    plan = Plan({str(do): do for do in DO}, batch_size=options.batch_size)
+    asked = AuditOptions(do=DO, batch_size=options.batch_size, predictor=None, explain="none")
 
     a = mechanism.scm.schema.encode(columns)
     batches = []
@@ -60,11 +72,9 @@ def main() -> None:
         batches.append((x[part].float() / 255, a[part], pairs))
 
     def audit() -> None:
-        everyone = {EVERYONE: torch.ones(options.images, dtype=torch.bool)}
-        scores = compute_scores(mechanism, {"it": ExternalClassifier(classifier)}, Images(x, columns, "test"), plan)
-        setting = Setting(mechanism.scm.schema, mechanism.scm.graph, columns, plan, everyone, {})
-        found = effects(setting, {"it": [scores["it"]]})
-        findings(scores["it"], plan, everyone, effects=found["it"])
+        with mock.patch("cfgen.audit._prepare.model_data", lambda model, split: data):  # it is of no run
+            questions = prepare(TrainedModel(mechanism), classifier, asked)
+        estimate(questions, *answer(questions))
 
     bare(mechanism, classifier, batches[:1])
     seconds: dict[str, list[float]] = {"bare forward passes": [], "audit": []}

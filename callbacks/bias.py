@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +11,11 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import rank_zero_info, rank_zero_warn
 
-from callbacks.bias_split import BiasSplit, Found, Pairs
+from callbacks.bias_split import BiasEstimate, BiasSplit, Pictures
 from callbacks.every_n_epochs import EveryNEpochs
 from cfgen.attributes import Schema
 from cfgen.checkpoints import load_module, located, packaged_models
+from cfgen.effects import Effect
 from cfgen.errors import UserError
 from lightning_modules import Classifier, ImageMechanismModule, ResidualKept
 
@@ -21,15 +23,16 @@ __all__ = ["Bias"]
 
 
 class Bias(EveryNEpochs):
-    """Measures `val/bias/Black_Hair+Pale_Skin` and so on: Eq. 5 for the validation images that are not so already.
+    """Measures `val/bias/Black_Hair+Pale_Skin` and so on: Eq. 5 for the validation images that the intervention changes.
 
-    The estimate is the one that combines real images with a generator's (`cfgen.effects`): all validation images that have the
-    attribute, weighted to be like those that do not, say what the generator may have left out.  The generator's own word, Eq. 4,
-    is `val/bias_generator/NAME`; where too few images are comparable it is all there is, and a warning says so.
+    The number is the one that an audit reports (`cfgen.effects.estimate_effect`): the combined estimate from all validation
+    images and from a model's counterfactuals.  Where only a part of the images has overlap with exposed images, the estimate is
+    about that part.  Where there is no combined estimate, the number is the model-only estimate.  A warning tells of both.  The
+    model-only estimate (Eq. 4) is also `val/bias_generator/NAME`.
 
-    The counterfactuals come from `mechanism`, or from the model's own where it has some, as a CFClassifier does; of several the
-    mean counts.  They do not change while the classifier learns, so they are made once and kept in half precision (out by a
-    sixteenth of a grey level at most): 25 kB for each image of 64x64, intervention and mechanism.
+    The counterfactuals come from `mechanism`, or from the model's own where it has some, as a CFClassifier does; the estimates of
+    several are pooled.  They do not change while the classifier learns, so they are made once and kept in half precision (out by
+    a sixteenth of a grey level at most): 25 kB for each image of 64x64, intervention and mechanism.
 
     Of more than two classes, each has a bias, that of the class against the rest: `val/bias/NAME/CLASS`, by its number.
 
@@ -47,9 +50,9 @@ class Bias(EveryNEpochs):
         do: the interventions, e.g. [{Black_Hair: 1, Pale_Skin: 1}]; by default those the model is trained with.
         keep_residual: give every image back what the reconstruction of `mechanism` lost (`ResidualKept`).
         accuracy: below it a model is not chosen; the paper's is 0.8.
-        images: for how many images of a split counterfactuals are made; the answers for real images are those of all.
+        images: for how many images of a split counterfactuals are made; the answers to real images are those of all.
         every_n_epochs: measure at the first validation and then at this distance.
-        seed: of the noise abducted.
+        seed: of the noise that is abducted, and of the cross-fitting folds, as in an audit.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class Bias(EveryNEpochs):
         self.accuracy, self.images, self.seed = accuracy, images, seed
         self.interventions: dict[str, dict[str, Any]] = {}
         self.makers: list[ImageMechanismModule] = []
-        self.watched: tuple[BiasSplit, list[Pairs]] | None = None
+        self.watched: tuple[BiasSplit, list[Pictures]] | None = None
 
     def check(self, data: Any) -> None:
         """Refuses names and values that the data does not have, and a mechanism that is not there."""
@@ -82,7 +85,7 @@ class Bias(EveryNEpochs):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuses what cannot be measured, before training starts."""
         data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by Trainer.fit(datamodule=...)
-        self.makers, self.watched = self.found_mechanisms(pl_module, data), None
+        self.makers, self.watched = self.load_mechanisms(pl_module, data), None
         do = getattr(pl_module, "do", None) if self.do is None else self.do
         if not do:
             raise UserError("Bias: do names no intervention: give one or more, e.g. [{Black_Hair: 1, Pale_Skin: 1}]")
@@ -96,7 +99,7 @@ class Bias(EveryNEpochs):
             if not any((columns[key][: self.images] != value.cpu()).any() for key, value in wanted.items()):
                 raise UserError(f"Bias: {name} changes none of the {self.images} validation images used")
 
-    def found_mechanisms(self, model: pl.LightningModule, data: Any) -> list[ImageMechanismModule]:
+    def load_mechanisms(self, model: pl.LightningModule, data: Any) -> list[ImageMechanismModule]:
         """The mechanism given, else the model's own; refuses a model that is none to measure, and a mechanism unfit for it."""
         if not isinstance(model, Classifier) or model.continuous:
             what = "one that predicts a value" if isinstance(model, Classifier) else f"a {type(model).__name__}"
@@ -121,20 +124,32 @@ class Bias(EveryNEpochs):
 
     @torch.inference_mode()
     def act(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        first = self.watched is None
         if self.watched is None:
             split = self.split(trainer, pl_module, "val")
-            self.watched = split, list(split.pairs((trainer.global_rank, trainer.world_size)))
-            for name, question in split.questions.items():
-                if question.lacking:
-                    rank_zero_warn(f"Bias: {name} is measured with the generator alone: {question.lacking}")
-        split, pairs = self.watched
-        found = split.ask(trainer, pl_module, pairs)
-        values = {name: estimate.value for name, estimate in found.bias.items()}
-        values["max_abs"] = max(map(abs, values.values()))
+            self.watched = split, list(split.pictures((trainer.global_rank, trainer.world_size)))
+        split, pictures = self.watched
+        estimate = split.estimate(trainer, pl_module, pictures)
+        if first:
+            self.warn(split, estimate)  # once
+        values = {name: effect.headline.value for name, effect in estimate.effects.items()}
+        values["max_abs"] = max(map(abs, values.values()), default=math.nan)
         accuracy = float(trainer.callback_metrics["val/accuracy"])
         values["where_accurate"] = values["max_abs"] if accuracy >= self.accuracy else 2 - accuracy
         pl_module.log_dict({f"val/bias/{name}": value for name, value in values.items()})
-        pl_module.log_dict({f"val/bias_generator/{name}": one.value for name, one in found.by_generator.items()})
+        model_only = {name: effect.model_only.value for name, effect in estimate.effects.items()}
+        pl_module.log_dict({f"val/bias_generator/{name}": value for name, value in model_only.items()})
+
+    def warn(self, split: BiasSplit, estimate: BiasEstimate) -> None:
+        """Warns about interventions without a combined estimate for all images that they change."""
+        for name in self.interventions:
+            effect = estimate.effects.get(name, estimate.effects.get(f"{name}/0"))  # classes share the images
+            if effect is None:
+                reason = f"none of the first {split.n_drawn:,} images that would change has overlap"
+                rank_zero_warn(f"Bias: {name} is not measured, because {reason}")
+            elif limitation(effect):
+                reason = effect.problem or "the others lack overlap"
+                rank_zero_warn(f"Bias: {name} has {limitation(effect)}, because {reason}")
 
     @torch.inference_mode()
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -143,10 +158,11 @@ class Bias(EveryNEpochs):
             return
         with chosen_weights(trainer, pl_module) as epoch:
             split = self.split(trainer, pl_module, "test")
-            found = split.ask(trainer, pl_module, split.pairs((trainer.global_rank, trainer.world_size)))
+            pictures = split.pictures((trainer.global_rank, trainer.world_size))
+            estimate = split.estimate(trainer, pl_module, pictures)
         for logger in trainer.loggers:
-            logger.log_metrics({"epoch": epoch} | scalars(found), step=trainer.global_step)
-        rank_zero_info(sentence(found))
+            logger.log_metrics({"epoch": epoch} | scalars(estimate), step=trainer.global_step)
+        rank_zero_info(sentence(estimate))
 
 
 @contextmanager
@@ -168,23 +184,34 @@ def chosen_weights(trainer: pl.Trainer, model: pl.LightningModule) -> Iterator[i
             model.load_state_dict(last)
 
 
-def scalars(found: Found) -> dict[str, float]:
+def scalars(estimate: BiasEstimate) -> dict[str, float]:
     """What is logged of a test split."""
-    values = dict(zip(("test/accuracy", "test/accuracy/low", "test/accuracy/high"), found.accuracy, strict=True))
-    for name, estimate in found.bias.items():
-        key = f"test/bias/{name}"
-        values |= {key: estimate.value, f"{key}/low": estimate.low, f"{key}/high": estimate.high}
-    return values | {f"test/bias_generator/{name}": one.value for name, one in found.by_generator.items()}
+    values = dict(zip(("test/accuracy", "test/accuracy/low", "test/accuracy/high"), estimate.accuracy, strict=True))
+    for name, effect in estimate.effects.items():
+        key, bias = f"test/bias/{name}", effect.headline
+        values |= {key: bias.value, f"{key}/low": bias.low, f"{key}/high": bias.high}
+        values[f"test/bias_generator/{name}"] = effect.model_only.value
+    return values
 
 
-def sentence(found: Found) -> str:
-    accuracy, low, high = (f"{100 * value:.1f}" for value in found.accuracy)
+def limitation(effect: Effect) -> str:
+    """What an effect has instead of a combined estimate for all images that would change; empty where it has that."""
+    if effect.combined is None:
+        return "a model-only estimate"
+    if effect.share_compared < 1:
+        return f"an estimate for {100 * effect.share_compared:.0f} % of the images that would change"
+    return ""
+
+
+def sentence(estimate: BiasEstimate) -> str:
+    """What is printed about a test split."""
+    accuracy, low, high = (f"{100 * value:.1f}" for value in estimate.accuracy)
     biases = []
-    for name, one in found.bias.items():
-        alone = ", by the generator alone" if one is found.by_generator[name] else ""
-        biases.append(f"{name} {one.value:+.3f} ({one.low:+.3f} to {one.high:+.3f}{alone})")
+    for name, effect in estimate.effects.items():
+        bias, note = effect.headline, limitation(effect)
+        biases.append(f"{name} {bias.value:+.3f} ({bias.low:+.3f} to {bias.high:+.3f}{note and f'; {note}'})")
     measured = f"accuracy {accuracy} % ({low} to {high} %), bias {', '.join(biases) or 'of no intervention'}"
-    return f"on {found.images:,} test images, which chose nothing: {measured}"
+    return f"on {estimate.n_images:,} test images, which chose nothing: {measured}"
 
 
 def intervention_name(do: Mapping[str, Any]) -> str:

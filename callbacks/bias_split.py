@@ -1,9 +1,8 @@
-"""The images of a split that a classifier is asked about, and what its answers say of its bias under interventions."""
+"""The images of a split, the pictures that mechanisms draw of them, and the estimate of a classifier's bias from both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,70 +10,46 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from cfgen.attributes import Columns
 from cfgen.counterfactual import as_unit_float, asked_of, sweep
-from cfgen.effects import CONFIDENCE, Array, Estimate, Mask, RealImages, by_generator
+from cfgen.effects import CONFIDENCE, Array, Effect, Sample, SampleAnswers, estimate_effect
+from cfgen.interventions import Mask, Set
 from cfgen.metrics.counterfactual_bias import wilson
 from lightning_modules import ImageMechanismModule
-from lightning_modules.weighted_gap import comparable_images
 
-__all__ = ["BiasSplit", "Found", "Pairs", "Question"]
+__all__ = ["BiasEstimate", "BiasSplit", "Pictures"]
 
 AT_ONCE = 100  # images
 
 
-class Pairs(NamedTuple):
-    """Images of a split by their numbers, as a mechanism draws them; by intervention, which of them it changes and how."""
+class Pictures(NamedTuple):
+    """What one mechanism draws of some images of a split; mechanism and images (`rows`) are given by their numbers.
 
+    `x_r` are the reconstructions.  By intervention, `target` says which images change, and `x_c` are their counterfactuals.
+    """
+
+    model: int
     rows: Tensor
     x_r: Tensor
-    changed: dict[str, Tensor]
+    target: dict[str, Tensor]
     x_c: dict[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Question:
-    """One intervention on the images of a split; its folds and weights are fitted once, whatever classifier is asked.
+class BiasEstimate(NamedTuple):
+    """A classifier on a split of `n_images`: its accuracy with Wilson's interval, and the effects of interventions.
 
-    `lacking` says why real images cannot answer, where they cannot.
+    `effects` is by intervention; each of several classes has its own under `NAME/CLASS`, by its number.
     """
 
-    real: RealImages
-    lacking: str
-
-    @classmethod
-    def of(cls, mechanism: ImageMechanismModule, columns: Columns, do: Mapping[str, Any]) -> Question:
-        return cls(*comparable_images(mechanism.scm.schema, mechanism.scm.graph, columns, do))
-
-    @property
-    def changed(self) -> Mask:
-        return self.real.exposure.changed
-
-    def answered(self, answers: Array, base: Array, generated: Array) -> tuple[Estimate, Estimate]:
-        """The combined estimate and the generator's own (Eq. 4), which is also the first where real images cannot answer.
-
-        `answers` are those for all images of the split; for the first of them there are also answers for what a generator
-        made of them: `base`, and `generated`, which are NaN where nothing was asked.
-        """
-        count = len(base)
-        own = by_generator(base, generated, self.changed[:count])
-        if self.lacking:
-            return own, own
-        unknown = np.full(len(answers) - count, np.nan)
-        return self.real.combined(answers, np.concatenate([generated, unknown])), own
-
-
-class Found(NamedTuple):
-    """What a classifier is worth on a split: its accuracy with Wilson's interval; by intervention, both estimates of its bias."""
-
-    images: int
+    n_images: int
     accuracy: tuple[float, float, float]
-    bias: dict[str, Estimate]
-    by_generator: dict[str, Estimate]
+    effects: dict[str, Effect]
 
 
 class BiasSplit:
-    """A split, of which the first `images` images are also drawn by every mechanism under every intervention."""
+    """A split as a `Sample`.  Every mechanism draws the first `images` images under every intervention.
+
+    `estimate_effect` estimates the effects, so the bias is the one that an audit of the same images with the same `seed` reports.
+    """
 
     def __init__(
         self,
@@ -85,68 +60,72 @@ class BiasSplit:
         images: int,
         seed: int,
     ) -> None:
-        self.x, self.y, self.columns = data.images(split), data.targets(split), data.columns(split)
+        self.x, self.y = data.images(split), data.targets(split)
         self.mechanisms, self.seed = mechanisms, seed
-        self.drawn = min(images, len(self.x))
-        questions = {name: Question.of(mechanisms[0], self.columns, do) for name, do in interventions.items()}
-        # nothing can be said of what changes none of the images drawn
-        self.questions = {name: one for name, one in questions.items() if one.changed[: self.drawn].any()}
-        self.interventions = {name: interventions[name] for name in self.questions}
+        self.n_drawn = min(images, len(self.x))
+        scm = mechanisms[0].scm
+        self.sample = Sample(scm.schema, scm.graph, data.columns(split), seed=seed)
+        sets = {name: Set.from_values(scm.schema, do) for name, do in interventions.items()}
+        # without a counterfactual of an image in the target there is no model-only estimate
+        self.interventions = {name: one for name, one in sets.items() if self.target(one)[: self.n_drawn].any()}
+        self.do = {name: interventions[name] for name in self.interventions}
 
-    def pairs(self, share: tuple[int, int]) -> Iterator[Pairs]:
-        """This process's share: every n-th image."""
-        columns = {name: column[: self.drawn] for name, column in self.columns.items()}
-        for mechanism in self.mechanisms:
+    def target(self, intervention: Set) -> Mask:
+        """The images that the estimate is about."""
+        return self.sample.comparison(intervention).real.exposure.target
+
+    def pictures(self, share: tuple[int, int]) -> Iterator[Pictures]:
+        """The pictures of this process's images: every n-th."""
+        columns = {name: column[: self.n_drawn] for name, column in self.sample.columns.items()}
+        for model, mechanism in enumerate(self.mechanisms):
             asked = {
-                name: asked_of(mechanism, columns, do, self.seed, changed_only=True)
-                for name, do in self.interventions.items()
+                name: asked_of(mechanism, columns, do, self.seed, changed_only=True) for name, do in self.do.items()
             }
             images = sweep(
-                mechanism, self.x[: self.drawn], columns, asked, seed=self.seed, batch_size=AT_ONCE, share=share
+                mechanism, self.x[: self.n_drawn], columns, asked, seed=self.seed, batch_size=AT_ONCE, share=share
             )
             for batch in images:
-                changed = {name: batch.of(name) for name in asked}
-                yield Pairs(batch.rows, batch.x_r.half(), changed, {name: batch.x_c(name).half() for name in asked})
+                x_c = {name: batch.x_c(name).half() for name in asked}
+                yield Pictures(model, batch.rows, batch.x_r.half(), {name: batch.of(name) for name in asked}, x_c)
 
-    def ask(self, trainer: pl.Trainer, model: Any, pairs: Iterable[Pairs]) -> Found:
-        """What the answers of all processes say, the same on each of them."""
-        # one row for all images themselves, one for base images and one for each intervention; of several classes, one for each
-        count = model.classes if model.classes > 2 else 1
-        answers = torch.zeros(2 + len(self.interventions), len(self.x), count, device=model.device)
+    def estimate(self, trainer: pl.Trainer, model: Any, pictures: Iterable[Pictures]) -> BiasEstimate:
+        """From the answers in all processes; the same in each of them."""
+        classes = model.classes if model.classes > 2 else 1
+        real = torch.zeros(len(self.x), classes, device=model.device)
+        # by mechanism: answers to reconstructions, and to counterfactuals by intervention
+        drawn = real.new_zeros(len(self.mechanisms), 1 + len(self.do), self.n_drawn, classes)
 
         def answer(x: Tensor) -> Tensor:
             predicted = model.predict(x.to(model.dtype))
-            return predicted[:, None].float() if count == 1 else nn.functional.one_hot(predicted, count).float()
+            return predicted[:, None].float() if classes == 1 else nn.functional.one_hot(predicted, classes).float()
 
         mine = torch.arange(len(self.x))[trainer.global_rank :: trainer.world_size]
         for rows in mine.split(AT_ONCE) if len(mine) else ():
-            answers[0, rows] = answer(as_unit_float(self.x[rows].to(model.device)))
-        for rows, x_r, changed, x_c in pairs:
-            answers[1, rows] += answer(x_r)
-            for k, name in enumerate(self.interventions):
-                if changed[name].any():
-                    answers[2 + k, rows[changed[name]]] += answer(x_c[name])
+            real[rows] = answer(as_unit_float(self.x[rows].to(model.device)))
+        for number, rows, x_r, target, x_c in pictures:
+            drawn[number, 0, rows] = answer(x_r)
+            for k, name in enumerate(self.do, start=1):
+                if target[name].any():
+                    drawn[number, k, rows[target[name]]] = answer(x_c[name])
         # each process has filled its rows, and whole numbers add up exactly
-        table = trainer.strategy.reduce(answers, reduce_op="sum")
-        assert isinstance(table, Tensor)
-        return self.found(table.cpu().double().numpy())
+        tables = [trainer.strategy.reduce(table, reduce_op="sum") for table in (real, drawn)]
+        real_answers, drawn_answers = (torch.as_tensor(table).cpu().double().numpy() for table in tables)
+        return self.bias(real_answers, drawn_answers)
 
-    def found(self, table: Array) -> Found:
-        """From answers (rows, images, classes); the bias of each of several classes is `NAME/CLASS`, by its number."""
-        answers, (base, *made) = table[0], table[1:, : self.drawn] / len(self.mechanisms)
-        count = answers.shape[1]
-        estimates = {}
-        for (name, question), generated in zip(self.questions.items(), made, strict=True):
-            made_of = question.changed[: self.drawn]
-            for k in range(count):
-                drawn = np.where(made_of, generated[:, k], np.nan)
-                key = name if count == 1 else f"{name}/{k}"
-                estimates[key] = question.answered(answers[:, k], base[:, k], drawn)
-        predicted = answers[:, 0] if count == 1 else answers.argmax(axis=1)
-        right, n = int((predicted == self.y.numpy()).sum()), len(answers)
-        return Found(
-            n,
-            (right / n, *wilson(right, n, CONFIDENCE)),
-            {name: combined for name, (combined, _) in estimates.items()},
-            {name: own for name, (_, own) in estimates.items()},
-        )
+    def bias(self, real: Array, drawn: Array) -> BiasEstimate:
+        """From answers of 0 and 1: `real` is (images, classes), and `drawn` (mechanisms, 1 + interventions, images, classes)."""
+        n, classes = real.shape
+        pictures = np.full((*drawn.shape[:2], n, classes), np.nan)
+        pictures[:, :, : self.n_drawn] = drawn
+        effects = {}
+        for k, (name, intervention) in enumerate(self.interventions.items(), start=1):
+            counterfactual = pictures[:, k]
+            counterfactual[:, ~intervention.target(self.sample.columns)] = np.nan
+            for c in range(classes):
+                answers = SampleAnswers(real[:, c], pictures[:, 0, :, c], counterfactual[:, :, c])
+                effect = estimate_effect(self.sample, intervention, answers)
+                assert effect is not None, "the intervention changes some of the images"
+                effects[name if classes == 1 else f"{name}/{c}"] = effect
+        predicted = real[:, 0] if classes == 1 else real.argmax(axis=1)
+        right = int((predicted == self.y.numpy()).sum())
+        return BiasEstimate(n, (right / n, *wilson(right, n, CONFIDENCE)), effects)

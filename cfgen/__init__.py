@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cfgen.api import CounterfactualModel, compare, load, train
+    from cfgen.api import CounterfactualModel, ExternalClassifier, compare, load, train
 
-__all__ = ["CounterfactualModel", "compare", "load", "train"]
+__all__ = ["CounterfactualModel", "ExternalClassifier", "compare", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:

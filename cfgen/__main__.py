@@ -49,7 +49,7 @@ def run(words: Sequence[str]) -> int:
         print(f"error: {unknown_name('command', words[0], COMMANDS)}", file=sys.stderr)
         return 2
     # the module is loaded only now: each command brings heavy packages of its own
-    return int(importlib.import_module(f"cfgen.{words[0]}").main(list(words[1:])))
+    return int(importlib.import_module(f"cfgen.commands.{words[0]}").main(list(words[1:])))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cfgen.audit.calibration import calibrate
-from cfgen.audit.library import audit
+from cfgen.audit import audit
+from cfgen.audit.strength import calibrate
+from cfgen.classifiers import ExternalClassifier
 from cfgen.evaluation.comparison import compare
 from cfgen.evaluation.run import evaluate
 from cfgen.runs.data import run_folder
@@ -14,7 +15,7 @@ from cfgen.runs.generation import generate
 from cfgen.runs.model import TrainedModel, load_mechanism
 from cfgen.training.run import train
 
-__all__ = ["CounterfactualModel", "compare", "load", "train"]
+__all__ = ["CounterfactualModel", "ExternalClassifier", "compare", "load", "train"]
 
 
 class CounterfactualModel(TrainedModel):
@@ -31,7 +32,7 @@ class CounterfactualModel(TrainedModel):
     # the functions that the commands call too, with the model as their first argument
     generate = generate
     evaluate = evaluate
-    calibrate = calibrate
+    calibrate = calibrate  # type: ignore[has-type]  # mypy reads the files of a lazy package later
     audit = audit
     export = export
 

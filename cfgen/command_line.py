@@ -27,6 +27,8 @@ __all__ = [
     "Seed",
     "number_or_name",
     "parse_assignments",
+    "parse_names",
+    "parse_numbers",
     "restricted_number_type",
     "run_command",
     "unknown_option",
@@ -48,7 +50,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
     """Help that keeps the line breaks of its examples and says every default that there is."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if any(action.default is nothing for nothing in (None, False, argparse.SUPPRESS)) or action.default == []:
+        if any(action.default is nothing for nothing in (None, False, argparse.SUPPRESS)) or action.default in ([], ""):
             return action.help
         return super()._get_help_string(action)
 
@@ -217,6 +219,27 @@ def whole_number(text: str) -> int | None:
     (12, None, None, None)
     """
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Names joined by commas.
+
+    >>> parse_names("Young, Bangs")
+    ('Young', 'Bangs')
+    """
+    return tuple(name.strip() for name in text.split(","))
+
+
+def parse_numbers(text: str, argument: str) -> tuple[float, ...]:
+    """Numbers joined by commas.
+
+    >>> parse_numbers("0.5,1", "mean")
+    (0.5, 1.0)
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"expected numbers joined by commas, not {text!r}", argument=argument) from None
 
 
 def number_or_name(text: str) -> int | float | str:

@@ -15,6 +15,7 @@ from torch import Tensor
 from cfgen.attributes import Schema
 
 __all__ = [
+    "AnswersImages",
     "AttributeModel",
     "CausalImageMechanism",
     "Eyes",
@@ -33,6 +34,7 @@ __all__ = [
     "measured_names",
     "other_columns",
     "rows",
+    "true_images",
 ]
 
 State = Any
@@ -243,6 +245,20 @@ class ReadsAttributes(Protocol):
     def read(self, x: Tensor) -> Mapping[str, Tensor]: ...
 
 
+@runtime_checkable
+class AnswersImages(Protocol):
+    """A classifier of cfgen: images (N, C, H, W) in [0, 1] -> logits, or the predicted value where it is `continuous`.
+
+    Logits are (N,) for two classes and (N, classes) for more.  `target` is the data's target that it was trained on.
+    """
+
+    image_shape: tuple[int, ...]
+    classes: int
+    continuous: bool
+    returns_logits: bool
+    target: Mapping[str, Any] | None
+
+
 def measured_names(data: object, schema: Schema) -> list[str]:
     """The continuous attributes of a model that its data can measure on an image; none where the data measures nothing.
 
@@ -267,3 +283,10 @@ def other_columns(data: object, split: str) -> dict[str, Tensor]:
     ({'Male': tensor([0., 1.])}, {})
     """
     return data.other_columns(split) if isinstance(data, HasOtherColumns) else {}
+
+
+def true_images(data: KnowsTruth, schema: Schema, split: str, rows: Tensor, do: Mapping[str, Any]) -> Tensor:
+    """The true counterfactuals of these rows under `do`, its consequences included: uint8, (rows, C, H, W)."""
+    attributes = data.true_attributes(split, rows, do)
+    a_c = schema.encode({name: attributes[name].to(schema.low.device) for name in schema.names})
+    return data.true_counterfactual(split, rows, a_c.cpu())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-__all__ = ["LostProcess", "Terminated", "UnfitRun", "UserError", "WithoutEffect", "require_different", "unknown_name"]
+__all__ = [
+    "LostProcess", "Terminated", "UnfitRun", "UserError", "WithoutEffect", "blame", "require_different", "unknown_name"
+]  # fmt: skip
 
 LONGEST = 2000  # characters of a message: one may quote a line of a file, and that line may be the whole file
 
@@ -55,6 +58,21 @@ class WithoutEffect(UserError):
 
 class UnfitRun(UserError):
     """An earlier run, named by a module's argument, that does not fit the data."""
+
+
+@contextlib.contextmanager
+def blame(argument: str) -> Iterator[None]:
+    """Names the argument that is wrong in every `UserError` of the block that does not name one.
+
+    >>> with blame("predictor"):
+    ...     raise UserError("runs/eyes does not exist")
+    Traceback (most recent call last):
+    cfgen.errors.UserError: runs/eyes does not exist
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error), error.argument or argument) from error
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:

@@ -13,17 +13,19 @@ from torch import Tensor, nn
 
 from cfgen.batch import Batch
 from cfgen.checkpoints import module_of, spec_of
+from cfgen.classifiers import names_function
+from cfgen.classifiers.spec import Layout, Output
 from cfgen.counterfactual import as_unit_float
+from cfgen.effects import Sample
 from cfgen.errors import UnfitRun, UserError
-from cfgen.external.functions import names_function
-from cfgen.external.kinds import Layout, Output
+from cfgen.interventions import Set
 from lightning_modules.classifier import Classifier
 from lightning_modules.decay import decaying
 from lightning_modules.frozen import expect_evaluation_mode
 from lightning_modules.image_mechanism import ImageMechanismModule
 from lightning_modules.own_network import OwnNetwork
 from lightning_modules.residual_kept import ResidualKept
-from lightning_modules.weighted_gap import WeightedGap, comparable_images
+from lightning_modules.weighted_gap import WeightedGap
 
 __all__ = ["REPAIRED", "CFClassifier"]
 
@@ -192,14 +194,18 @@ class CFClassifier(Classifier):
         if data is None:
             raise UserError("needs the attributes of the training images: train with a datamodule", "gap_weight")
         self.require_data_of_mechanisms(data)
-        schema, graph, columns = data.schema, self.mechanisms[0].scm.graph, data.train_columns
-        lacking = [comparable_images(schema, graph, columns, do)[1] for do in self.do]
-        for do, why in zip(self.do, lacking, strict=True):
-            if why:
-                rank_zero_warn(f"gap_weight: {do} is left out, since real images cannot say what it does: {why}")
-        compared = [do for do, why in zip(self.do, lacking, strict=True) if not why]
+        sample = Sample(data.schema, self.mechanisms[0].scm.graph, data.train_columns)
+        compared = []
+        for intervention in (Set.from_values(data.schema, do) for do in self.do):
+            comparison = sample.comparison(intervention)
+            if problem := comparison.problem if comparison.n_target else "it changes no training image":
+                rank_zero_warn(
+                    f"gap_weight: {intervention.describe()} is left out, because real images cannot answer: {problem}"
+                )
+            else:
+                compared.append(intervention)
         outputs = self.classes if self.classes > 2 else 1
-        self.gap = WeightedGap(schema, graph, columns, compared, outputs=outputs) if compared else None
+        self.gap = WeightedGap(sample, compared, outputs=outputs) if compared else None
 
     def require_fit_for(self, data: Any) -> None:
         """Refuses data whose classes are others than the classifier's, and a network that does not answer for its images."""

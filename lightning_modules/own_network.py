@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cfgen.classifiers import ClassProbabilities, ExternalClassifier, YesProbability, from_function
+from cfgen.classifiers.spec import Layout, Output
 from cfgen.errors import UserError
-from cfgen.external.answers import EveryClass
-from cfgen.external.classifier import ExternalClassifier
-from cfgen.external.functions import from_function
 from cfgen.io.classes import require_function
 from lightning_modules.classifier import Classifier
 
@@ -38,8 +37,8 @@ class OwnNetwork(Classifier):
         resize: Sequence[int] | None = None,
         mean: Sequence[float] = (0.0,),
         std: Sequence[float] = (1.0,),
-        layout: str = "nchw",
-        output: str = "logit",
+        layout: Layout = "nchw",
+        output: Output = "logit",
         positive: int | None = None,
     ) -> None:
         super(Classifier, self).__init__()  # not Classifier's own: the network is the user's
@@ -50,7 +49,9 @@ class OwnNetwork(Classifier):
             raise UserError(f"{what} cannot be repaired; logits or probabilities of classes can", "output")
         require_function(function)
         size = None if resize is None else (int(resize[0]), int(resize[-1]))
-        self.external = ExternalClassifier(from_function(function), size, mean, std, layout, output, positive)
+        spec = ExternalClassifier(function, resize=size, mean=mean, std=std, layout=layout, output=output)
+        self.inputs = spec.inputs
+        self.external = YesProbability(from_function(function), positive, **self.inputs)
         if not any(parameter.requires_grad for parameter in self.external.parameters()):
             raise UserError(f"{function} returns a network without weights that can be trained", "classifier")
         tried = self.tried()
@@ -97,11 +98,8 @@ class OwnNetwork(Classifier):
         """Refuses a network whose answers for these images are none, as an audit does."""
         external = self.external
         if self.classes > 2:
-            options = {
-                name: value for name, value in self.hparams.items() if name in ("mean", "std", "layout", "output")
-            }
             names = [str(number) for number in range(self.classes)]
-            external = EveryClass(external.network, names, resize=external.resize, **options).to(x.device)
+            external = ClassProbabilities(external.network, names, **self.inputs).to(x.device)
         external.check(x)
 
     def own_state(self, state: dict[str, Any], prefix: str = "") -> dict[str, Tensor]:

@@ -66,7 +66,7 @@ def tiny(digits_cache: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory, tiny: list[str]) -> Path:
     """A finished run of the quickstart config, tiny: never changed by a test."""
-    from cfgen import fit
+    from cfgen.commands import fit
 
     runs = tmp_path_factory.mktemp("runs")
     arguments = ["--config", "quickstart", *tiny, "--trainer.max_epochs", "2", "--runs_dir", str(runs)]

@@ -9,8 +9,9 @@ from typing import ClassVar
 import pytest
 import torch
 
-from cfgen.audit.plan import Plan
-from cfgen.audit.run import Images, compute_scores
+from cfgen.audit import AuditOptions, answer, prepare
+from cfgen.audit.questions import Questions
+from cfgen.classifiers import ExternalClassifier
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.cycles import Cycles
@@ -18,6 +19,7 @@ from cfgen.evaluation.metrics.minimality import Minimality
 from cfgen.evaluation.run import pass_over
 from cfgen.evaluation.subject import Subject
 from cfgen.processes import Processes
+from cfgen.runs.model import TrainedModel
 from tests.fakes import Painted, Painter, fitted
 
 BATCH = 16
@@ -48,10 +50,17 @@ def swept(model: Counting, data: Painted) -> None:
         batch.x_c("it")
 
 
+def prepared(model: Painter, data: Painted, classifier: torch.nn.Module, **options) -> Questions:
+    """The questions of an audit of a model that was never saved."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cfgen.audit._prepare.model_data", lambda model, split: data)
+        given = ExternalClassifier(classifier, output="probability")
+        return prepare(TrainedModel(model), given, AuditOptions(predictor=None, explain="none", **options))
+
+
 def audited(model: Counting, data: Painted) -> None:
-    images = Images(data.images("test"), data.columns("test"), "test")
     classifier = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.AdaptiveAvgPool1d(1), torch.nn.Flatten(0))
-    compute_scores(model, {"it": classifier}, images, Plan({"Bangs=1": {"Bangs": 1}}, batch_size=BATCH))
+    answer(prepared(model, data, classifier, do="Bangs=1", batch_size=BATCH))
 
 
 def evaluated(model: Counting, data: Painted) -> None:
@@ -93,10 +102,10 @@ def test_networks_meet_few_numbers_of_images():
 
     data = Painted(rows=1030)
     model = fitted(Counted, data)
-    images = Images(data.images("test"), data.columns("test"), "test")
-    do = {f"{name}=1": {name: 1} for name in data.columns("test")}
-    (scores,) = compute_scores(model, {"it": Bright()}, images, Plan(do, batch_size=100)).values()
+    questions = prepared(model, data, Bright(), do=[f"{name}=1" for name in data.columns("test")], batch_size=100)
+    met["classify"].clear()  # before the work starts, it is tried on a few images
+    answers, _ = answer(questions)
     for numbers in met.values():
         assert numbers - {100, 30} <= set(range(8, 100, 8))
         assert len(numbers) < 10
-    assert scores.values.shape[0] == 1030
+    assert {len(raw) for raw in answers.tables["Bright"].values()} == {1030}

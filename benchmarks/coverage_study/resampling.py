@@ -12,7 +12,8 @@ import torch
 from benchmarks.coverage_study import pool as pools
 from benchmarks.coverage_study.pool import Floats, Pool, Question
 from benchmarks.coverage_study.workers import pool_of_processes, work
-from cfgen.effects import Estimate, RealImages, adjustment_for, by_pairs, combine, exposure_of, features
+from cfgen.effects import Estimate, RealImages, adjustment_for, by_pairs, combine, features
+from cfgen.interventions import Set
 from cfgen.metrics import CounterfactualBias
 from cfgen.progress import progress
 
@@ -75,14 +76,14 @@ class Worker:
         question = self.pool.questions[task.question]
         rng = np.random.default_rng([self.seed, task.question, task.n, number])
         drawn = draw(self.pool, question, task.n, rng)
-        exposure = exposure_of(self.schema, drawn.columns, question.do)
+        exposure = Set.from_values(self.schema, question.do).exposure(drawn.columns)
         names = adjustment_for(self.graph, question.do).names
         real = RealImages(exposure, features(self.schema, drawn.columns, names), seed=number)
-        order = rng.permutation(np.flatnonzero(exposure.changed))
+        order = rng.permutation(np.flatnonzero(exposure.target))
         found = np.full((len(self.pool.classifiers), len(METHODS), 3), np.nan)
         for k in range(len(self.pool.classifiers)):
             answers, generated, true = drawn.answers[k], drawn.drawn[k], drawn.true[k]
-            found[k, 0] = todays(answers[exposure.changed], generated[exposure.changed])
+            found[k, 0] = todays(answers[exposure.target], generated[exposure.target])
             combined = None
             if real.enough:
                 combined = real.combined(answers, generated)
@@ -91,7 +92,7 @@ class Worker:
                 if count <= len(order):
                     known = np.full(task.n, np.nan)
                     known[order[:count]] = true[order[:count]]
-                    pairs = by_pairs(answers, generated, known, exposure.changed)
+                    pairs = by_pairs(answers, generated, known, exposure.target)
                     found[k, place] = row(pairs if combined is None else combine([combined, pairs]))
         return found, real.effective
 

@@ -1,8 +1,8 @@
-"""`python -m cfgen.app`."""
+"""`python -m cfgen.app`: the command `cfgen app`."""
 
 import sys
 
-from cfgen.app.command import main
+from cfgen.commands.app import main
 
 if __name__ == "__main__":
     sys.exit(main())

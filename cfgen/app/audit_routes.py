@@ -14,8 +14,8 @@ from cfgen.app.pages import page, report_page
 from cfgen.app.requests import asked_json, client_of, result_of
 from cfgen.app.studio import Studio
 from cfgen.errors import UserError
-from cfgen.runs.model import TrainedModel
 from cfgen.io.files import read_text
+from cfgen.runs.model import TrainedModel
 
 __all__ = ["ROUTES"]
 
@@ -53,7 +53,7 @@ async def choices(request: Request) -> Response:
 def _classifier(studio: Studio, name: str, model: TrainedModel) -> dict[str, Any]:
     """The classes of a classifier that has more than two, or why it cannot be audited."""
     try:
-        return {"name": name, "classes": studio.catalogue.load_classifier(name, model).classes, "problem": ""}
+        return {"name": name, "classes": list(studio.catalogue.load_classifier(name, model).classes), "problem": ""}
     except UserError as error:
         return {"name": name, "classes": [], "problem": str(error)}
 

@@ -11,19 +11,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cfgen.app.catalogue import Catalogue, input_options
+from cfgen.app.catalogue import Catalogue
 from cfgen.app.queueing import FairWorker
 from cfgen.attributes import Columns
-from cfgen.audit.checks import parse_interventions
-from cfgen.audit.library import audit, cohort
+from cfgen.audit import AuditOptions, audit, write_report
+from cfgen.classifiers import ExternalClassifier
+from cfgen.effects import Value
 from cfgen.errors import UserError
-from cfgen.external.answers import Regressor
-from cfgen.interventions.settle import deviation_in, settle
+from cfgen.interventions import parse_intervention
+from cfgen.io.files import read_json
+from cfgen.options import as_words, web_fields
 from cfgen.reporting.files import new_results
 from cfgen.runs.data import results_folder
 from cfgen.runs.folders import runs_of
 from cfgen.runs.model import TrainedModel
-from cfgen.io.files import read_json
 
 __all__ = ["AuditJob", "Audits", "Earlier", "counted", "earlier_audits"]
 
@@ -46,13 +47,7 @@ class AuditJob:
     id: str
     model: str
     classifiers: list[str]
-    do: list[str]
-    among: list[str]
-    focus: list[str]  # of more than two classes those to look at; all where it is empty
-    count: int
-    subgroups: bool
-    judged: bool
-    keep_residual: bool
+    options: AuditOptions
     state: str = "waiting"  # then running, and at last done, failed or cancelled
     task: str = ""
     done: int = 0
@@ -62,38 +57,16 @@ class AuditJob:
     started: float = field(default_factory=time.monotonic)
     cancelled: threading.Event = field(default_factory=threading.Event, repr=False)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """What `audit` is called with, beside model and classifiers."""
-        return {
-            "do": self.do,
-            "among": self.among,
-            "focus": self.focus,
-            "subgroups": "all" if self.subgroups else (),
-            "count": self.count,
-            "keep_residual": self.keep_residual,
-            "predictor": "train" if self.judged else None,
-        }
-
     def command(self, further: Sequence[str]) -> str:
         """The same audit on the command line."""
         words = ["cfgen", "audit", "--model", self.model]
-        for option, values in (
-            ("--classifier", self.classifiers), ("--do", self.do), ("--among", self.among), ("--class", self.focus)
-        ):  # fmt: skip
-            words += [word for value in values for word in (option, value)]
-        words += ["--subgroups", "all"] if self.subgroups else []
-        words += ["--count", str(self.count), *further]
-        words += ["--keep_residual"] if self.keep_residual else []
-        words += [] if self.judged else ["--predictor", "none"]
-        return shlex.join(words)
+        words += [word for name in self.classifiers for word in ("--classifier", name)]
+        return shlex.join([*words, *as_words(self.options), *further])
 
     def to_dict(self) -> dict[str, Any]:
-        shown = (
-            "id", "model", "classifiers", "do", "among", "focus", "subgroups", "count", "state", "task", "done", "total",
-            "message", "report",
-        )  # fmt: skip
-        return {name: getattr(self, name) for name in shown}
+        shown = ("id", "model", "classifiers", "state", "task", "done", "total", "message", "report")
+        asked = {name: value for name, value in self.options.to_dict().items() if name in web_fields(AuditOptions)}
+        return {name: getattr(self, name) for name in shown} | asked | {"subgroups": bool(asked["subgroups"])}
 
 
 @dataclass(frozen=True)
@@ -106,6 +79,13 @@ class Earlier:
 
     def found(self) -> dict[str, Any]:
         return read_json(self.folder / "audit.json")
+
+    def command(self) -> str | None:
+        """The command that made it; older audits have it in audit.json."""
+        try:
+            return read_json(self.folder / "provenance.json").get("command")
+        except UserError:
+            return self.found().get("command")
 
 
 def earlier_audits(models: Sequence[str]) -> dict[str, Earlier]:
@@ -126,21 +106,16 @@ def earlier_audits(models: Sequence[str]) -> dict[str, Earlier]:
 
 
 def counted(model: TrainedModel, columns: Mapping[str, Columns], do: Sequence[str]) -> list[dict[str, Any]]:
-    """For each intervention of how many test images it is asked, and in words why not of all; `columns` are by split."""
-    test, total = columns["test"], len(next(iter(columns["test"].values())))
+    """How many test images each intervention changes, and in words why not all; `columns` are by split."""
+    if not do:
+        raise UserError("expected at least one intervention, such as Young=0", argument="do")
     found = []
-    for text, values in parse_interventions(model.schema, do).items():
-        settled = settle(model.schema, values, test, deviation_in(columns["train"]))
-        if settled.start is not None:
-            asked, told = total, f"all {total:,} test images are compared at both values"
-        elif settled.amount is not None:
-            asked, told = total - settled.left_out, f"asked of all {total:,} test images"
-            if settled.left_out:
-                told = f"asked of {asked:,} of {total:,} test images; the others would leave the range"
-        else:
-            have = int(cohort(test, model.schema.check_do(settled.do)).sum())
-            asked, told = total - have, f"{have:,} of {total:,} test images have it already and are left out"
-        found.append({"do": text, "asked": asked, "told": told})
+    for text in do:
+        one = parse_intervention(text).bind(
+            model.schema, lambda name: float(columns["train"][name].double().std(correction=0))
+        )
+        number = int(one.target(columns["test"]).sum())
+        found.append({"do": text, "asked": number, "told": one.coverage(columns["test"], "test images")})
     return found
 
 
@@ -191,10 +166,7 @@ class Audits:
         known = self.catalogue.classifiers_for(model)
         if wrong := [name for name in classifiers if name not in known]:
             raise UserError(f"choose a classifier of the list, not {wrong[0]!r}", argument="classifier")
-        if (
-            len({name in self.catalogue.classifiers for name in classifiers}) > 1
-            and self.catalogue.inputs != input_options()
-        ):
+        if self.catalogue.inputs and len({name in self.catalogue.classifiers for name in classifiers}) > 1:
             raise UserError(
                 "the options about the classifier's input and output are for those that were named; audit runs apart from these",
                 argument="classifier",
@@ -202,18 +174,16 @@ class Audits:
         count = asked.get("count")
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_IMAGES:
             raise UserError(f"expected a whole number of images from 1 to {MOST_IMAGES:,}", argument="count")
-        return AuditJob(
-            id=f"now-{next(self._numbers)}",
-            model=model,
-            classifiers=classifiers,
+        options = AuditOptions(
             do=do,
             among=among,
             focus=focus,
             count=count,
-            subgroups=asked.get("subgroups") is True,
-            judged=asked.get("judged") is True,
+            subgroups="all" if asked.get("subgroups") is True else (),
             keep_residual=asked.get("keep_residual") is True,
+            predictor="train" if asked.get("judged") is True else "none",
         )
+        return AuditJob(f"now-{next(self._numbers)}", model, classifiers, options)
 
     def position(self, job: AuditJob) -> int:
         """How many audits come before one that waits."""
@@ -263,21 +233,14 @@ class Audits:
         model = self.load(job.model)
         first = job.classifiers[0]
         named = first in self.catalogue.classifiers
-        continuous = isinstance(self.catalogue.load_classifier(first, model).network, Regressor)
-        options = self.catalogue.options_of(first, continuous)
-        root = results_folder(job.model)
-        with new_results(root, FOLDER, None) as new:
-            result = audit(
-                model,
-                job.classifiers,
-                **job.options,
-                **options,
-                trusted=self.catalogue.trusted,
-                batch_size=BATCH,
-                progress=tell,
-            )
+        continuous = isinstance(self.catalogue.load_classifier(first, model).outcome, Value)
+        settings = self.catalogue.options_of(first, continuous) | {"trusted": self.catalogue.trusted}
+        classifiers = [ExternalClassifier(name, **settings) for name in job.classifiers]
+        with new_results(results_folder(job.model), FOLDER, None) as new:
+            options = {name: value for name, value in vars(job.options).items() if name != "batch_size"}
+            result = audit(model, classifiers, batch_size=BATCH, progress=tell, **options)
             tell("writing the report", job.total, job.total)
             words = [*(self.inputs if named else ["--output", "value"] if continuous else ())]
             words += ["--trusted"] if self.catalogue.trusted else []
-            new.write(replace(result, command=job.command(words)).files())
+            write_report(replace(result, provenance={"command": job.command(words), **result.provenance}), new)
         return f"{job.model}#{new.path.name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,77 +16,31 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
-from cfgen.audit.classifiers.load import load_network
-from cfgen.audit.label import ANY, trained_target
-from cfgen.audit.respondents import respondents
 from cfgen.checkpoints import CARD, CONFIG, best_checkpoint, located, packaged_models
+from cfgen.classifiers import ExternalClassifier, LoadedClassifier, load_classifiers, load_network
 from cfgen.errors import UserError, unknown_name
-from cfgen.external.answers import EveryClass, Regressor
-from cfgen.external.classifier import ExternalClassifier
+from cfgen.io.classes import found_class, trusting
 from cfgen.runs.data import read_config, run_data, run_folder
 from cfgen.runs.folders import runs_of
 from cfgen.runs.model import TrainedModel, load_trained
-from cfgen.io.classes import found_class, trusting
+from cfgen.runs.targets import ANY, trained_target
 from lightning_modules import Classifier, ImageMechanismModule
 
-__all__ = ["Catalogue", "LoadedClassifier", "data_of", "input_options"]
+__all__ = ["Catalogue", "data_of"]
 
 MOST_OPEN = 8  # models and classifiers that are kept in memory
-
-
-@dataclass(frozen=True)
-class LoadedClassifier:
-    """A classifier that is asked about single images: `label` is what its yes means; one of several classes has none."""
-
-    network: ExternalClassifier
-    label: str
-
-    @property
-    def classes(self) -> list[str]:
-        """The names of its classes, where they are more than yes and no."""
-        return list(self.network.classes) if isinstance(self.network, EveryClass) else []
-
-    @torch.inference_mode()
-    def answers(self, *images: torch.Tensor) -> list[dict[str, Any]]:
-        """Of single images (C, H, W) the answer and `p`: that of yes or of the most probable class; a value has none."""
-        found = self.network(torch.stack(images)).tolist()
-        match self.network:
-            case EveryClass(classes=classes):
-                best = [max(range(len(classes)), key=row.__getitem__) for row in found]
-                return [{"answer": classes[k], "p": row[k]} for row, k in zip(found, best, strict=True)]
-            case Regressor():
-                return [{"answer": f"{value:.4g}", "p": None} for value in found]
-            case _:
-                return [{"answer": "yes" if p > 0.5 else "no", "p": p} for p in found]
-
-
-def input_options(
-    *,
-    resize: tuple[int, int] | None = None,
-    mean: Sequence[float] = (0.0,),
-    std: Sequence[float] = (1.0,),
-    layout: str = "nchw",
-    output: str = "logit",
-    positive: int | None = None,
-    classes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """What the classifiers that were named take and return; `audit` takes the same."""
-    return {
-        "resize": resize, "mean": mean, "std": std, "layout": layout, "output": output, "positive": positive,
-        "classes": classes,
-    }  # fmt: skip
 
 
 @dataclass
 class Catalogue:
     """`model` and `classifiers` are those that the user named; the rest is packaged, or lies in `runs`.
 
-    `inputs` is what the named classifiers take and return (`input_options`); a run of cfgen knows that itself.
+    `inputs` says what the named classifiers take and return, by the fields of `ExternalClassifier`; a run of cfgen knows it.
     """
 
     model: str | None = None
     classifiers: Sequence[str] = ()
-    inputs: Mapping[str, Any] = field(default_factory=input_options)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     trusted: bool = False
     runs: Path = Path("runs")
     _open: OrderedDict[tuple[Any, ...], Any] = field(default_factory=OrderedDict, repr=False)
@@ -123,18 +77,19 @@ class Catalogue:
             shape, target = model.module.image_shape, getattr(data_of(model), "target_kind", None)
             network = load_network(name, self.trusted)
             options = self.options_of(name, getattr(network, "continuous", False))
-            first, *_ = respondents(network, trusted=self.trusted, target=target, image_shape=shape, **options)
-            first.classifier.check(torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)))
-            several = isinstance(first.classifier, EveryClass)
-            return LoadedClassifier(first.classifier, "" if several else trained_target(name, self.trusted) or ANY)
+            first, *_ = load_classifiers([ExternalClassifier(network, **options)], shape, target)
+            first.check(torch.rand(8, *shape, generator=torch.Generator().manual_seed(0)))
+            # several classes have names, which say what an answer means
+            label = "" if first.classes else first.label or trained_target(name, self.trusted) or ANY
+            return replace(first, name=name, source=name, label=label)
 
         return self._kept(("classifier", name, model.module.image_shape), loaded)
 
     def options_of(self, name: str, continuous: bool) -> dict[str, Any]:
-        """What `audit` has to be told of a classifier's input and output; a run that predicts a `continuous` value returns it."""
+        """The options of `ExternalClassifier` for a classifier of the list."""
         if name in self.classifiers:
             return dict(self.inputs)
-        return input_options(output="value") if continuous else input_options()
+        return {"output": "value"} if continuous else {}
 
     def _kept(self, key: tuple[Any, ...], load: Callable[[], Any]) -> Any:
         with self._lock:  # an audit and a slider may want the same model at once

@@ -52,12 +52,12 @@ def title_of(audit: Earlier) -> dict[str, Any]:
         "images": data.get("images"),
         "split": data.get("split"),
         "label": "" if found.get("classes") else found.get("label"),
-        "command": found.get("command"),
+        "command": audit.command(),
     }
 
 
 def _rows(found: Found) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The headline estimates of the first classifier by intervention, cohort and class: combined, or else the model's word."""
+    """The headline estimates of the first classifier by intervention, cohort and class: combined, or else model-only."""
     parts = found.get("classifiers_audited") or []
     of_class: dict[str, Found] = {}
     for part in parts if found.get("classes") else parts[:1]:

@@ -10,11 +10,10 @@ from typing import Any
 
 from cfgen.app.drawing import data_uri
 from cfgen.attributes import Columns
-from cfgen.audit.material import read_data
 from cfgen.errors import UserError
 from cfgen.reporting.files import png
 from cfgen.runs.data import run_data
-from cfgen.runs.model import TrainedModel
+from cfgen.runs.model import TrainedModel, read_data
 
 __all__ = ["columns_of", "report_of"]
 

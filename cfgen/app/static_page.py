@@ -15,11 +15,11 @@ from cfgen.app.pages import STATIC, environment
 from cfgen.app.whatif import AbductedPicture, answer_attributes
 from cfgen.checkpoints import CONFIG
 from cfgen.errors import UserError
+from cfgen.io.writing import new_folder, require_free
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.export import examples_to_share, recipe
 from cfgen.runs.model import TrainedModel
 from cfgen.runs.sources import Source
-from cfgen.io.writing import new_folder, require_free
 
 __all__ = ["WrittenPage", "write_page"]
 

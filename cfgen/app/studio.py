@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cfgen.app.audits import Audits
-from cfgen.app.catalogue import Catalogue, LoadedClassifier
+from cfgen.app.catalogue import Catalogue
 from cfgen.app.dataset import columns_of, report_of
 from cfgen.app.queueing import FairWorker
 from cfgen.app.uploads import Upload, Uploads
 from cfgen.app.whatif import OpenModel
 from cfgen.attributes import Columns
+from cfgen.classifiers import LoadedClassifier
 from cfgen.errors import UserError
 from cfgen.runs.model import TrainedModel
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from cfgen.app.catalogue import LoadedClassifier, data_of
+from cfgen.app.catalogue import data_of
 from cfgen.app.drawing import (
     controls,
     difference_map,
@@ -21,6 +21,7 @@ from cfgen.app.drawing import (
 )
 from cfgen.app.recipes import Recipe
 from cfgen.app.uploads import Upload
+from cfgen.classifiers import LoadedClassifier
 from cfgen.errors import UserError, unknown_name
 from cfgen.runs.generation import AbductedImages
 from cfgen.runs.model import TrainedModel

@@ -1,12 +1,27 @@
-"""Audits: is a classifier biased, by the counterfactuals of its images?  `python -m cfgen.audit` is the command."""
+"""Audits: is a classifier biased, by the counterfactuals of its images and by real images?
 
-from __future__ import annotations
+An audit is made of steps that are called in order; `audit` calls the first three.
 
-from collections.abc import Sequence
+    questions = prepare(model, classifiers, AuditOptions(do=["Young=0"]))
+    answers, readings = answer(questions)
+    result = estimate(questions, answers, readings)  # estimate(folder) repeats it from saved tables
+    report.write(result, illustrate(questions, result), folder)
+"""
 
+from cfgen.lazy import lazy_names
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command `cfgen audit`."""
-    from cfgen.audit.command import main as run  # imported when called: the room's other modules stay light to import
+__all__ = ["AuditOptions", "AuditResult", "answer", "audit", "estimate", "illustrate", "prepare", "write_report"]
 
-    return run(arguments)
+__getattr__, __dir__ = lazy_names(
+    "cfgen.audit",
+    {
+        "AuditOptions": "options",
+        "AuditResult": "result",
+        "answer": "_answer",
+        "audit": "_audit",
+        "estimate": "_estimate",
+        "illustrate": "_illustrate",
+        "prepare": "_prepare",
+        "write_report": "_audit",
+    },
+)

@@ -1,8 +1,8 @@
-"""`python -m cfgen.audit`."""
+"""`python -m cfgen.audit`: the command `cfgen audit`."""
 
 import sys
 
-from cfgen.audit.command import main
+from cfgen.commands.audit import main
 
 if __name__ == "__main__":
     sys.exit(main())

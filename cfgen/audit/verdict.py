@@ -1,25 +1,33 @@
-"""A verdict for every intervention, before any number: may the model's counterfactuals be believed here?"""
+"""A verdict for every intervention: do the model and the real images agree?"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from cfgen.audit.strength import Strength
-from cfgen.audit.unit import POINTS, Unit
-from cfgen.effects import Estimate, difference
+from cfgen.effects import Effect, Estimate, Outcome
 from cfgen.reporting.numbers import share
 
 __all__ = ["VERDICTS", "Verdict", "judge"]
 
-NOT_DRAWN = 0.25  # a strength whose whole interval lies below is that of an attribute that is not drawn
-WEAK = 0.8  # and below this, of one that is drawn too weakly to explain a difference otherwise
-HALF = 0.5  # drawn so weakly, agreement says little
-LEVEL = 0.01  # of the test that the two estimates agree: an audit makes several
+NOT_DRAWN = 0.25  # an attribute is not drawn where the whole interval of its strength lies below
+WEAK = 0.8  # and drawn too weakly where it lies below this and the estimates differ
+HALF = 0.5  # below this strength, agreement says little
+LEVEL = 0.01  # of the test that both estimates are equal: an audit makes several such tests
 
+DO_NOT_USE = "Do not use the model's images for this attribute; read the combined estimate, which real images correct."
+COLLECT_IMAGES = "Do not use the model's images for this attribute, and collect images that have it."
 ASK_LESS = (
-    "Audit more images, ask for fewer attributes at once, or measure a few true pairs. Until then this is the model's "
-    "word alone."
+    "Audit more images, set fewer attributes at once, or measure a few true pairs. "
+    "Until then this is the model-only estimate."
 )
+ONLY_THE_MODEL = "Only the model can answer; measure a few true pairs if you can make them."
+TOO_CLOSE_TO_ZERO = "Read the combined estimate; the model-only estimate is too close to zero."
+LOOK_FOR_CAUSE = (
+    "Read the combined estimate if you trust the graph. Look for a cause of both the attribute and the image that is missing "
+    "from the graph (adjust for it), or compare with another model."
+)
+UNDERSTATED = "Read the combined estimate; the model's pictures understate the change."
 
 VERDICTS = {
     "agrees": "real images and model agree",
@@ -32,7 +40,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """`code` is a key of `VERDICTS`; `reason` gives its numbers and `advice` says what to do next."""
+    """A verdict on an intervention: `code` is a key of `VERDICTS`, `reason` gives its numbers, `advice` says what to do next."""
 
     code: str
     reason: str
@@ -50,46 +58,22 @@ class Verdict:
         return {"code": self.code, "words": self.words, "reason": self.reason, "advice": self.advice}
 
 
-def judge(
-    generator: Estimate,
-    checked: Estimate | None,
-    strength: Strength | None,
-    problem: str,
-    more_images_help: bool,
-    unit: Unit = POINTS,
-) -> Verdict:
-    """`checked` is what real images or true pairs say without the model's word, None where they cannot; `problem` says why."""
-    judged = strength is not None and strength.judged
+def judge(effect: Effect, strength: Strength | None) -> Verdict:
+    """The verdict on the model-only estimate of an effect, given how strongly the model draws the intervention."""
+    judged = strength if strength is not None and strength.judged else None
     drawn = drawn_sentence(strength)
-    if strength is not None and judged and strength.high < NOT_DRAWN:
-        advice = (
-            "Do not use the model's images for this attribute; read the combined estimate, which real images correct."
-            if checked is not None
-            else "Do not use the model's images for this attribute, and collect images that have it."
-        )
-        return Verdict("not_drawn", drawn, advice)
-    if checked is None:
-        advice = (
-            ASK_LESS if more_images_help else "Only the model can say; measure a few true pairs if you can make them."
-        )
-        return Verdict("overlap", f"{problem[0].upper()}{problem[1:]}. {drawn}".strip(), advice)
-    apart = difference(generator, checked)
-    gap = f"The model's estimate minus that of real images: {in_words(apart, unit)}."
-    if apart.p_value() < LEVEL:
-        if strength is not None and judged and strength.high < WEAK:
-            return Verdict(
-                "weak", f"{drawn} {gap}", "Read the combined estimate; the model's own is too close to zero."
-            )
-        return Verdict(
-            "disagree",
-            f"{gap} {drawn}".strip(),
-            "Read the combined estimate if you trust the graph. Look for a cause of both the attribute and the image that is "
-            "missing from the graph (adjust for it), or compare with another model.",
-        )
-    if strength is not None and judged and strength.value < HALF:
-        return Verdict(
-            "weak", f"{drawn} {gap}", "Read the combined estimate; pictures of the model understate the change."
-        )
+    if judged is not None and judged.high < NOT_DRAWN:
+        return Verdict("not_drawn", drawn, DO_NOT_USE if effect.independent is not None else COLLECT_IMAGES)
+    if effect.independent is None or effect.gap is None:
+        reason = f"{effect.problem[0].upper()}{effect.problem[1:]}. {drawn}".strip()
+        return Verdict("overlap", reason, ASK_LESS if effect.more_images_help else ONLY_THE_MODEL)
+    gap = f"The model-only estimate minus that from real images is {in_words(effect.gap, effect.outcome)}."
+    if effect.gap.p_value() < LEVEL:
+        if judged is not None and judged.high < WEAK:
+            return Verdict("weak", f"{drawn} {gap}", TOO_CLOSE_TO_ZERO)
+        return Verdict("disagree", f"{gap} {drawn}".strip(), LOOK_FOR_CAUSE)
+    if judged is not None and judged.value < HALF:
+        return Verdict("weak", f"{drawn} {gap}", UNDERSTATED)
     return Verdict("agrees", f"{gap} {drawn}".strip(), "")
 
 
@@ -104,12 +88,13 @@ def drawn_sentence(strength: Strength | None) -> str:
     )
 
 
-def in_words(estimate: Estimate, unit: Unit) -> str:
+def in_words(estimate: Estimate, outcome: Outcome) -> str:
     """A difference in its unit, with its interval.
 
     >>> import numpy as np
-    >>> in_words(Estimate(-0.12, np.array([-0.1, 0.1] * 50), 100), POINTS)
+    >>> from cfgen.effects import YesNo
+    >>> in_words(Estimate(-0.12, np.array([-0.1, 0.1] * 50), 100), YesNo())
     '-12.0 points (95 % confidence interval -14.0 to -10.0)'
     """
-    value, low, high = (f"{unit.factor * number:+{unit.digits}}" for number in (estimate.value, *estimate.interval))
-    return f"{value} {unit.name} (95 % confidence interval {low} to {high})"
+    value, low, high = (outcome.text(number) for number in (estimate.value, *estimate.interval))
+    return f"{value} {outcome.unit} (95 % confidence interval {low} to {high})"

@@ -1,8 +1,8 @@
-"""`python -m cfgen.data`."""
+"""`python -m cfgen.data`: the command `cfgen data`."""
 
 import sys
 
-from cfgen.data.command import main
+from cfgen.commands.data import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,35 +1,39 @@
-"""The effect of an intervention on a classifier's answers: by real images, by a generator, by both and by true pairs."""
+"""The effect of an intervention on a classifier's answers: from real images, from a model, from both and from true pairs."""
 
 from cfgen.effects.adjustment import Adjustment, adjustment_for, features
-from cfgen.effects.contrasted import ContrastedImages
+from cfgen.effects.effect import Effect, SampleAnswers, estimate_effect
 from cfgen.effects.estimate import CONFIDENCE, Array, Estimate, combine, difference, pool_models, scaled
-from cfgen.effects.exposure import exposure_of
-from cfgen.effects.generator import by_generator, by_outside_pairs, by_pairs, frechet_bounds
-from cfgen.effects.nuisance import Mask
-from cfgen.effects.real_images import ENOUGH, Exposure, RealImages
-from cfgen.effects.shifted import ShiftedImages, shift_exposure
+from cfgen.effects.generator import OutsidePairAnswers, by_generator, by_outside_pairs, by_pairs, frechet_bounds
+from cfgen.effects.outcome import OneOfClasses, Outcome, Value, YesNo
+from cfgen.effects.real_images import ENOUGH, RealImages
+from cfgen.effects.sample import Comparison, Sample, real_images
 
 __all__ = [
     "CONFIDENCE",
     "ENOUGH",
     "Adjustment",
     "Array",
-    "ContrastedImages",
+    "Comparison",
+    "Effect",
     "Estimate",
-    "Exposure",
-    "Mask",
+    "OneOfClasses",
+    "Outcome",
+    "OutsidePairAnswers",
     "RealImages",
-    "ShiftedImages",
+    "Sample",
+    "SampleAnswers",
+    "Value",
+    "YesNo",
     "adjustment_for",
     "by_generator",
     "by_outside_pairs",
     "by_pairs",
     "combine",
     "difference",
-    "exposure_of",
+    "estimate_effect",
     "features",
     "frechet_bounds",
     "pool_models",
+    "real_images",
     "scaled",
-    "shift_exposure",
 ]

@@ -1,35 +1,37 @@
-"""What real images say of a contrast: all images with one value of a continuous attribute against all with another."""
+"""The effect of a contrast from real images: all images at one value of a continuous attribute against all at another."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
+from functools import cached_property
 
 from cfgen.effects.estimate import Array, Estimate, difference
-from cfgen.effects.real_images import Exposure, RealImages
+from cfgen.effects.real_images import RealImages
+from cfgen.interventions import ContrastExposure
 
 __all__ = ["ContrastedImages"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ContrastedImages(RealImages):
-    """E[f(X_do(end))] - E[f(X_do(start))] over all images: the difference of two estimates from the same images, each of which is
-    compared with the images as they are, which cancel."""
+    """E[f(X_do(end))] - E[f(X_do(start))] over all images: the difference of two estimates from the same images.
 
-    start: RealImages
-    end: RealImages
+    Each of the two is compared with the images as they are, which cancel.
+    """
 
-    @classmethod
-    def of(cls, start: Exposure, end: Exposure, features: Array, seed: int = 0) -> ContrastedImages:
-        everyone = np.ones(len(features), dtype=bool)
-        both = Exposure(everyone, start.near | end.near, start.close | end.close, end.distance, end.window)
-        one, other = (RealImages(replace(side, changed=everyone), features, seed) for side in (start, end))
-        return cls(both, features, seed, start=one, end=other)
+    exposure: ContrastExposure
+
+    @cached_property
+    def start(self) -> RealImages:
+        return RealImages(self.exposure.start, self.features, self.seed, self.ids)
+
+    @cached_property
+    def end(self) -> RealImages:
+        return RealImages(self.exposure.end, self.features, self.seed, self.ids)
 
     @property
     def effective(self) -> float:
-        """Of the side that fewer images are near to."""
+        """Of the value with fewer exposed images."""
         return min(self.start.effective, self.end.effective)
 
     @property
@@ -37,8 +39,8 @@ class ContrastedImages(RealImages):
         return max(self.start.clipped, self.end.clipped)
 
     @property
-    def strangers(self) -> float:
-        return max(self.start.strangers, self.end.strangers)
+    def off_support_share(self) -> float:
+        return max(self.start.off_support_share, self.end.off_support_share)
 
     @property
     def refusal(self) -> str:
@@ -47,12 +49,12 @@ class ContrastedImages(RealImages):
                 return f"at the {which} value, {side.refusal}"
         return ""
 
-    def comparable(self) -> ContrastedImages:
+    def overlap_only(self) -> ContrastedImages:
         return self
 
     def estimate(self, answers: Array) -> Estimate:
         return difference(self.end.estimate(answers), self.start.estimate(answers))
 
-    def combined_sides(self, answers: Array, at_start: Array, at_end: Array) -> Estimate:
-        """With a generator's answers at both values."""
-        return difference(self.end.combined(answers, at_end), self.start.combined(answers, at_start))
+    def combined(self, answers: Array, generated: Array, base: Array | None = None) -> Estimate:
+        assert base is not None, "a contrast compares counterfactuals at two values"
+        return difference(self.end.combined(answers, generated), self.start.combined(answers, base))

@@ -1,7 +1,7 @@
 """An estimate with its influence function: intervals, differences and combinations of estimates from the same images.
 
-The influence of an image says how far it moves an estimate.  Its spread over images is the standard error, and two estimates from
-the same images are compared and combined through the covariance of their influences.
+The spread of the influence function over images is the standard error.  Two estimates from the same images are compared and
+combined through the covariance of their influence functions.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ Array = NDArray[np.float64]
 class Estimate:
     """A number with a confidence interval.
 
-    `influence` has one value an image, mean 0; `elsewhere` is variance from images that are not among them.  `effective` is the
-    number of images that carry the estimate, the degrees of freedom of its interval.  `slack` widens the interval where answers
-    do not vary at all, so that their spread says nothing: it is what so many equal answers leave possible.  No value lies beyond
-    `limit`: a difference of shares lies between -1 and 1.
+    `influence` has one value per image, with mean 0; `elsewhere` is variance from other images.  `effective` is the effective
+    sample size, the degrees of freedom of the interval.  `slack` widens the interval where answers do not vary, so that their
+    spread understates the uncertainty.  `limit` bounds the interval: a difference of shares lies between -1 and 1.
 
     >>> mean = Estimate(0.5, np.array([-0.5, 0.5] * 50), effective=100)
     >>> round(mean.se, 3), [round(end, 3) for end in mean.interval]

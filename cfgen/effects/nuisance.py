@@ -1,23 +1,22 @@
-"""Regressions of cross-fitting: each image is predicted by a model that has not seen it."""
+"""Nuisance models of cross-fitting: each image is predicted by a model fitted on others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cfgen.effects.estimate import Array
+from cfgen.interventions import Mask
 
-__all__ = ["FOLDS", "Mask", "folds", "logistic", "predict_logistic", "ridge", "with_intercept"]
+__all__ = ["FOLDS", "folds", "logistic", "predict_logistic", "ridge", "with_intercept"]
 
 FOLDS = 5
 PENALTY = 1.0  # on standardised columns: as much as one more image says
-Mask = NDArray[np.bool_]
 
 
-def folds(n: int, seed: int, strata: Mask) -> Iterator[tuple[Mask, Mask]]:
-    """(train, test) masks of `FOLDS` parts, each with its share of the images that have the attribute (`strata`)."""
+def folds(n: int, seed: int, strata: Mask, ids: Sequence[str] | None = None) -> Iterator[tuple[Mask, Mask]]:
+    """(train, test) masks of `FOLDS` parts, stratified by exposure (`strata`)."""
     order = np.random.default_rng(seed).permutation(n)
     order = order[np.argsort(strata[order], kind="stable")]
     part = np.empty(n, dtype=np.int64)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cfgen.effects.estimate import Array
 
 __all__ = ["OneOfClasses", "Outcome", "Value", "YesNo"]
+
+Raw = NDArray[np.floating[Any]]
 
 
 class Outcome(ABC):
@@ -33,7 +36,7 @@ class Outcome(ABC):
         return ("",)
 
     @abstractmethod
-    def answers(self, raw: Array, class_name: str = "") -> Array:
+    def answers(self, raw: Raw, class_name: str = "") -> Array:
         """The answers (n,) in float64, of one class where there are several."""
 
     def spread(self, real: Array) -> float:
@@ -68,7 +71,7 @@ class YesNo(Outcome):
 
     threshold: float = 0.5
 
-    def answers(self, raw: Array, class_name: str = "") -> Array:
+    def answers(self, raw: Raw, class_name: str = "") -> Array:
         p = raw[:, 0]
         return np.where(np.isnan(p), np.nan, p > self.threshold)
 
@@ -87,7 +90,7 @@ class OneOfClasses(Outcome):
     def columns(self) -> tuple[str, ...]:
         return self.classes
 
-    def answers(self, raw: Array, class_name: str = "") -> Array:
+    def answers(self, raw: Raw, class_name: str = "") -> Array:
         chosen = raw.argmax(axis=1) == self.classes.index(class_name)
         return np.where(np.isnan(raw[:, 0]), np.nan, chosen)
 
@@ -102,7 +105,7 @@ class Value(Outcome):
     flips: ClassVar[bool] = False
     limit: ClassVar[float] = math.inf
 
-    def answers(self, raw: Array, class_name: str = "") -> Array:
+    def answers(self, raw: Raw, class_name: str = "") -> Array:
         return raw[:, 0].astype(np.float64)
 
     def spread(self, real: Array) -> float:

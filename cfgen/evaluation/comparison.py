@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markupsafe import Markup
 
 from cfgen.errors import UserError
-from cfgen.evaluation.options import Options
+from cfgen.evaluation.options import EvaluateOptions
 from cfgen.evaluation.pictures import first_images
 from cfgen.evaluation.results import Evaluation, blank, with_error
 from cfgen.evaluation.run import evaluations
 from cfgen.evaluation.statistics import Score
 from cfgen.evaluation.subject import Model
 from cfgen.figures import ablation_rows
+from cfgen.options import documented_by, make_options
 from cfgen.reporting.files import new_results, png, table
 from cfgen.reporting.pages import page, page_picture
 
@@ -36,16 +37,17 @@ KEY = (
 )
 
 
+@documented_by(EvaluateOptions)
 def compare(
     models: Sequence[Model], *, each: Callable[[Evaluation], None] = lambda evaluation: None, **options: Any
 ) -> Comparison:
-    """Evaluates several models on the same images; `options` are those of `evaluate`.
+    """Evaluates several models on the same images; `options` are the fields of `EvaluateOptions`.
 
     `each` is called with every model's evaluation as it is done, for instance to save it.
     """
     if len(models) < 2:
         raise UserError("a comparison needs two models or more", argument="models")
-    chosen = Options(**options)
+    chosen = make_options(EvaluateOptions, options)
     subjects, steps = evaluations(models, chosen)
     results: dict[str, Evaluation] = {}
     for evaluation in steps:

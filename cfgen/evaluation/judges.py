@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from cfgen.audit.label import ANY, trained_target
 from cfgen.checkpoints import load_module
 from cfgen.contracts import ReadsAttributes
-from cfgen.errors import UserError
+from cfgen.errors import UserError, blame
 from cfgen.evaluation.packaged import fitting_judges, packaged_judge
-from cfgen.evaluation.subject import Subject, blame
+from cfgen.evaluation.subject import Subject
 from cfgen.metrics.fid import FID
 from cfgen.networks.features import feature_network, network_name
 from cfgen.networks.identity import DlibFaces
 from cfgen.runs.data import require_finished
+from cfgen.runs.targets import ANY, trained_target
 from lightning_modules import Classifier, Predictor
 
 __all__ = ["Judges", "load_judges"]

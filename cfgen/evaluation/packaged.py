@@ -14,13 +14,13 @@ from cfgen.attributes import Continuous, Schema
 from cfgen.checkpoints import CARD, CONFIG, load_module
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.evaluation.subject import Subject
+from cfgen.io.classes import found_class
+from cfgen.io.files import exists, read_json
+from cfgen.io.writing import new_folder
 from cfgen.runs.checksums import write_checksums
 from cfgen.runs.data import require_finished, run_config, run_data, run_folder
 from cfgen.runs.export import SCORES, recipe
 from cfgen.runs.model import write_module
-from cfgen.io.classes import found_class
-from cfgen.io.files import exists, read_json
-from cfgen.io.writing import new_folder
 from lightning_modules import Predictor
 
 __all__ = ["fitting_judges", "known_names", "package_judge", "packaged_judge", "packaged_judges", "reading_scores"]

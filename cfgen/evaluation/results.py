@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from cfgen.errors import UserError
 from cfgen.evaluation.metrics.base import Description
 from cfgen.evaluation.statistics import Score
+from cfgen.io.files import read_json
+from cfgen.io.writing import write_files
 from cfgen.reporting.files import png, table
 from cfgen.reporting.numbers import count_of, short
 from cfgen.runs.checksums import renewed_checksums
-from cfgen.io.files import read_json
-from cfgen.io.writing import write_files
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -15,75 +14,38 @@ from cfgen.errors import UserError
 from cfgen.evaluation.judges import Judges, load_judges
 from cfgen.evaluation.metrics import metric_classes
 from cfgen.evaluation.metrics.base import Again, Metric, Missing, Values
-from cfgen.evaluation.options import Options
+from cfgen.evaluation.options import EvaluateOptions
 from cfgen.evaluation.pictures import model_figures
 from cfgen.evaluation.results import Evaluation
 from cfgen.evaluation.statistics import Score, Table, judged_score, over_seeds, summary
 from cfgen.evaluation.subject import Model, Subject, subjects_of
 from cfgen.evaluation.threads import fitting_batch_size, in_threads, worker_count
 from cfgen.metrics.asked import asked_values
+from cfgen.options import documented_by, make_options
 from cfgen.processes import Processes
 from cfgen.progress import progress as progress_bar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cfgen.evaluation.options import Predictors
-    from lightning_modules import Classifier
-
 __all__ = ["Pass", "choose", "evaluate", "evaluations", "pass_over", "score"]
 
 Advance = Callable[[int], None]
 
 
-def evaluate(
-    model: Model,
-    *,
-    metrics: Sequence[str] | None = None,
-    classifier: str | Path | Classifier | None = None,
-    predictor: Predictors | None = None,
-    fid: str | None = None,
-    identity: str | None = None,
-    split: str = "test",
-    count: int | None = None,
-    seed: int = 0,
-    seeds: int = 1,
-    values: int = 1,
-    batch_size: int | None = None,
-    trusted: bool = False,
-    processes: Processes | None = None,
-    progress: bool = False,
-) -> Evaluation:
+@documented_by(EvaluateOptions)
+def evaluate(model: Model, **options: Any) -> Evaluation:
     """Scores a trained model on images of its own data, and draws its figures.
 
     Args:
         model: a loaded model, or what it is loaded from.
-        metrics: names of metrics (`cfgen.evaluation.metrics.metric_names()`); by default all that apply.
-        classifier: a run of Classifier, or the module.  One of labels judges label counterfactuals (Appendix G); of one that
-            answers yes or no the bias under every binary attribute is measured (Eq. 5).
-        predictor: judges, which read the attributes of counterfactuals: a run of Predictor, the module, or a list of such.  By
-            default the judges that come with cfgen, where they know the model's data; "none" leaves these scores out.
-        fid: a network for the FID of generated images: inception, efficientnet_lite0 or module:callable.
-        identity: a network that recognises faces, dlib: how far counterfactuals are from the person in the photograph.
-        split: test, or val while you choose settings.
-        count: the first so many images; all by default.
-        seed: of the values asked for and of all noise.
-        seeds: repeats everything with so many seeds from `seed` on; scores are then means over seeds.
-        values: how many values of every attribute that is measured each image is asked for; the paper asks for 100.
-        batch_size: images at a time, by default as many as are fast for their size; no score depends on it.
-        trusted: classes of your own that a run names are imported, which runs code; those of a loaded model are as it was loaded.
-        processes: several processes that share the images, each of which returns the same; one by default.
-        progress: shows a progress bar on stderr.
+        options: the fields of `EvaluateOptions`.
     """
-    options = Options(
-        metrics=metrics, classifier=classifier, predictor=predictor, fid=fid, identity=identity, split=split, count=count,
-        seed=seed, seeds=seeds, values=values, batch_size=batch_size, trusted=trusted, processes=processes, progress=progress,
-    )  # fmt: skip
-    _, steps = evaluations([model], options)
+    _, steps = evaluations([model], make_options(EvaluateOptions, options))
     return next(steps)
 
 
-def evaluations(models: Sequence[Model], options: Options) -> tuple[list[Subject], Iterator[Evaluation]]:
+def evaluations(models: Sequence[Model], options: EvaluateOptions) -> tuple[list[Subject], Iterator[Evaluation]]:
     """What is evaluated, and one evaluation after the other as they are asked for; all that is refused is refused first."""
     subjects = subjects_of(models, options.split, options.count, options.trusted)
     judges = load_judges(
@@ -116,7 +78,7 @@ def choose(names: Sequence[str] | None, subject: Subject, judges: Judges) -> lis
     return chosen
 
 
-def require_used(options: Options, chosen: Sequence[type[Metric]], judges: Judges) -> None:
+def require_used(options: EvaluateOptions, chosen: Sequence[type[Metric]], judges: Judges) -> None:
     """Refuses an argument that none of the chosen metrics makes anything of."""
     given = {
         "classifier": options.classifier is not None,
@@ -135,7 +97,7 @@ def in_words(missing: Missing) -> str:
     return missing.words + (f" (set {missing.argument})" if missing.argument else "")
 
 
-def score(subject: Subject, judges: Judges, chosen: Sequence[type[Metric]], options: Options) -> Evaluation:
+def score(subject: Subject, judges: Judges, chosen: Sequence[type[Metric]], options: EvaluateOptions) -> Evaluation:
     """A model's scores over all seeds; the figures are of the first seed, from the same computing."""
     processes = options.processes or Processes()
     metrics = [metric(subject, judges, options.values) for metric in chosen]
@@ -161,7 +123,7 @@ def score(subject: Subject, judges: Judges, chosen: Sequence[type[Metric]], opti
 
 
 @contextlib.contextmanager
-def shown(options: Options, subject: Subject) -> Iterator[Advance]:
+def shown(options: EvaluateOptions, subject: Subject) -> Iterator[Advance]:
     """The progress bar, where it is wanted and this process is the one that shows it."""
     if not options.progress or (options.processes is not None and not options.processes.first):
         yield lambda images: None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from torch import Tensor
 
 from cfgen.attributes import Schema
 from cfgen.contracts import CausalImageMechanism
-from cfgen.errors import UserError
+from cfgen.errors import UserError, blame
 from cfgen.runs.data import OWN_DATA, require_finished, results_folder, run_config, run_data, run_folder
 from cfgen.runs.model import TrainedModel, load_trained
 
-__all__ = ["Model", "Subject", "blame", "subjects_of"]
+__all__ = ["Model", "Subject", "subjects_of"]
 
 Model = TrainedModel | str | Path
 """A loaded model, or what it is loaded from."""
@@ -85,15 +84,6 @@ def source_of(model: Model, argument: str) -> str | Path:
             "this model was not loaded from a run, so its data is not known; load it with cfgen.load", argument
         )
     return model.source
-
-
-@contextlib.contextmanager
-def blame(argument: str) -> Iterator[None]:
-    """Says of which argument bad input is the fault, where it does not say so itself."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(str(error), error.argument or argument) from error
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pages: one set of Jinja2 templates, everything in them escaped, each page a single file that opens offline; and Markdown.
+"""Pages: one set of Jinja2 templates, everything in them escaped, each page a single file that opens offline.
 
 A page shows what it is given: every number is computed before.
 """
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cfgen.reporting.files import DPI
 
-__all__ = ["PagePicture", "markdown_page", "markdown_text", "page", "page_picture"]
+__all__ = ["PagePicture", "page", "page_picture"]
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -39,53 +38,21 @@ def page_picture(png: bytes, description: str) -> PagePicture:
 
 
 @cache
-def _environment(markdown: bool = False) -> Environment:
+def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=markdown_text if markdown else None,
     )
-    environment.filters |= {"fenced": fenced, "unbroken": unbroken, "url": lambda name: Markup(quote(name))}
+    environment.filters["unbroken"] = unbroken
     return environment
 
 
 def page(template: str, **shown: Any) -> str:
     """The page of a template (`audit.html`, `comparison.html`) with what it shows."""
     return _environment().get_template(template).render(**shown)
-
-
-def markdown_page(template: str, **shown: Any) -> str:
-    """The Markdown of a template (`audit.md`); everything that it shows is text and not markup."""
-    return _environment(markdown=True).get_template(template).render(**shown)
-
-
-def markdown_text(value: Any) -> Markup:
-    """A value as Markdown shows it letter by letter, on one line; what the template made itself stays.
-
-    >>> print(markdown_text("Black_Hair=1 | <b>*x*</b>"))
-    Black_Hair=1 \\| &lt;b>\\*x\\*&lt;/b>
-    """
-    if isinstance(value, Markup):
-        return value
-    text = " ".join(str(value).splitlines()).replace("&", "&amp;").replace("<", "&lt;")
-    # an underscore between letters is one; elsewhere it would begin emphasis
-    return Markup(re.sub(r"[\\\\`*\[\]|#~]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text))
-
-
-def fenced(text: str) -> Markup:
-    """A text as a block of code in Markdown, whatever it contains.
-
-    >>> print(fenced("a ``` b"))
-    ````
-    a ``` b
-    ````
-    """
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return Markup(f"{fence}\n{text}\n{fence}")
 
 
 def unbroken(text: str) -> str:

@@ -12,9 +12,9 @@ import pytorch_lightning as pl
 from cfgen import checkpoints
 from cfgen.checkpoints import CARD, CONFIG, best_checkpoint, located
 from cfgen.errors import UserError, WithoutEffect
-from cfgen.runs.folders import FINISHED, how_to_go_on
 from cfgen.io.classes import found_class, trusting
 from cfgen.io.files import exists, read_yaml
+from cfgen.runs.folders import FINISHED, how_to_go_on
 
 __all__ = [
     "LOCAL",

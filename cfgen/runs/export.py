@@ -11,14 +11,14 @@ import yaml
 
 from cfgen.checkpoints import CARD, CONFIG, EXAMPLES, WEIGHTS, best_checkpoint, earlier_runs, located
 from cfgen.errors import UserError
+from cfgen.io.files import exists, read_json
+from cfgen.io.names import require_folder_name
+from cfgen.io.writing import new_folder
 from cfgen.runs.card import CALIBRATION, README, model_card, require_calibration
 from cfgen.runs.checksums import write_checksums
 from cfgen.runs.data import LOCAL, read_config, run_data, run_folder
 from cfgen.runs.examples import Examples, read_examples, write_examples
 from cfgen.runs.model import TrainedModel
-from cfgen.io.files import exists, read_json
-from cfgen.io.names import require_folder_name
-from cfgen.io.writing import new_folder
 
 __all__ = ["Exported", "export"]
 

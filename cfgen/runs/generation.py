@@ -17,12 +17,11 @@ from cfgen.attributes import Categorical, Continuous, Schema, unknown_name
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.errors import UserError, require_different
 from cfgen.figures import image_grid
-from cfgen.interventions import Shift, as_intervention
-from cfgen.interventions.settle import check_intervention, settle_all
-from cfgen.runs.model import TrainedModel, png_of
-from cfgen.runs.sources import Source, known_images, own_images
+from cfgen.interventions import Intervention
 from cfgen.io.names import LONGEST
 from cfgen.io.writing import new_folder
+from cfgen.runs.model import TrainedModel, drawn_values, png_of
+from cfgen.runs.sources import Source, known_images, own_images
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,11 +54,17 @@ class AbductedImages:
         own = {name: self.source.columns[name][self.source.rows] for name in self.model.schema.names}
         return self.model.values(own)
 
-    def under(self, do: Mapping[str, Any], hold: Iterable[str] = ()) -> tuple[Tensor, dict[str, Any]]:
+    def under(
+        self, do: Intervention | Mapping[str, Any] | str, hold: Iterable[str] = ()
+    ) -> tuple[Tensor, dict[str, Any]]:
         """The images under an intervention (Eq. 1), and the attributes that they then have."""
+        return self.draw(self.model.intervention(do), hold)
+
+    def draw(self, intervention: Intervention, hold: Iterable[str] = ()) -> tuple[Tensor, dict[str, Any]]:
+        """The same for an intervention from `TrainedModel.intervention`."""
         try:
-            wanted = values_on(self.model, self.source, do)
-            asked = asked_of(self.model.module, self.source.columns, wanted, self.seed, hold=hold)
+            values = values_on(self.source, intervention)
+            asked = asked_of(self.model.module, self.source.columns, values, self.seed, hold=hold)
         except ValueError as error:
             raise UserError(str(error), argument="do") from error
         a_c = asked.a_c[self.source.rows.to(asked.a_c.device)]
@@ -145,7 +150,7 @@ class Generated:
 
 def generate(
     model: TrainedModel,
-    do: Sequence[Mapping[str, Any] | str] | Mapping[str, Mapping[str, Any]],
+    do: Sequence[Intervention | Mapping[str, Any] | str] | Mapping[str, Intervention | Mapping[str, Any] | str],
     *,
     index: Sequence[int] = range(5),
     images: Sequence[str | Path] | None = None,
@@ -161,18 +166,17 @@ def generate(
     `index` of the examples that come with the model, or of the test split of its data.
     """
     several = list(do.values()) if isinstance(do, Mapping) else list(do)
-    if not several or isinstance(do, str) or not all(isinstance(one, Mapping | str) for one in several):
+    if not several or isinstance(do, str) or not all(isinstance(one, Intervention | Mapping | str) for one in several):
         raise UserError('expected a list of interventions, such as [{"thickness": 5}, {"label": 7}]', argument="do")
     named = list(do) if isinstance(do, Mapping) else [name_of(one) for one in do]
-    settled = [as_intervention(one) for one in several]
-    require_different(settled, "do", names=named)
-    interventions = dict(zip(named, settled, strict=True))
-    for one in interventions.values():
-        check_intervention(model.schema, one)
+    checked = [model.intervention(one) for one in several]
+    require_different([content(model.schema, one) for one in checked], "do", names=named)
+    interventions = dict(zip(named, checked, strict=True))
     for name in hold:
         if name not in model.schema.names:
             raise UserError(unknown_name("attribute", name, model.schema.names), argument="hold")
-        if not any(name in model.scm.graph.descendants(one) - set(one) for one in interventions.values()):
+        changed = (model.scm.graph.descendants(one.attributes) - set(one.attributes) for one in interventions.values())
+        if not any(name in names for names in changed):
             raise UserError(f"no intervention would change {name}, so there is nothing to hold", argument="hold")
     if images is None and given:
         raise UserError(
@@ -180,7 +184,7 @@ def generate(
         )
     source = known_images(model, index) if images is None else own_images(model, images, given or {})
     abducted = AbductedImages(model, source, seed)
-    drawn = {name: abducted.under(one, hold) for name, one in interventions.items()}
+    drawn = {name: abducted.draw(one, hold) for name, one in interventions.items()}
     return Generated(
         names=source.names,
         images=abducted.images,
@@ -193,21 +197,28 @@ def generate(
     )
 
 
-def values_on(model: TrainedModel, source: Source, do: Mapping[str, Any]) -> dict[str, Any]:
-    """What an intervention asks of these images, in values; a shift moves the chosen ones, and the others are not drawn."""
-    shifted = any(isinstance(value, Shift) for value in do.values())
-    chosen = {name: column[source.rows] for name, column in source.columns.items()} if shifted else source.columns
-    found = settle_all(model.schema, do, chosen, model.training_deviation)
-    if not shifted:
-        return found
-    ((name, wanted),) = found.items()
-    return {name: source.columns[name].to(wanted).index_put((source.rows,), wanted)}
+def values_on(source: Source, intervention: Intervention) -> dict[str, Any]:
+    """The values under an intervention, of all images of a source; a shift moves the chosen images, the others are not drawn."""
+    chosen = {name: source.columns[name][source.rows] for name in intervention.attributes}
+    values = drawn_values(intervention, chosen)
+    if intervention.assigned is not None:
+        return values
+    return {name: source.columns[name].to(value).index_put((source.rows,), value) for name, value in values.items()}
 
 
-def name_of(do: Mapping[str, Any] | str) -> str:
+def content(schema: Schema, intervention: Intervention) -> dict[str, Any]:
+    """What an intervention does, whatever its name: equal for `size=2` and `size=2.0`."""
+    if intervention.assigned is None:
+        return intervention.to_dict() | {"name": ""}
+    return {name: value.tolist() for name, value in schema.check_do(intervention.assigned).items()}
+
+
+def name_of(do: Intervention | Mapping[str, Any] | str) -> str:
     """`thickness=3,label=7`, as it is typed."""
     if isinstance(do, str):
         return do
+    if isinstance(do, Intervention):
+        return do.name
     return ",".join(f"{name}={value}" for name, value in do.items())
 
 

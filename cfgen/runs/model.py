@@ -19,19 +19,29 @@ from torch import Tensor
 
 from cfgen.attributes import Categorical, Columns
 from cfgen.checkpoints import CARD, WEIGHTS, class_path, halved, load_module
+from cfgen.contracts import ImageData
 from cfgen.counterfactual import as_unit_float, asked_of, sweep
 from cfgen.errors import UserError
-from cfgen.interventions import as_intervention
-from cfgen.interventions.settle import check_intervention, deviation_in, settle_all
+from cfgen.interventions import Intervention, parse_intervention
+from cfgen.io.writing import new_folder, write_files
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.examples import read_examples
-from cfgen.io.writing import new_folder, write_files
 from lightning_modules import ImageMechanismModule
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Counterfactuals", "TrainedModel", "load_mechanism", "load_trained", "png_of", "write_module"]
+__all__ = [
+    "Counterfactuals",
+    "TrainedModel",
+    "drawn_values",
+    "load_mechanism",
+    "load_trained",
+    "model_data",
+    "png_of",
+    "read_data",
+    "write_module",
+]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,11 @@ class Counterfactuals:
         return new.path
 
 
+def drawn_values(intervention: Intervention, columns: Columns) -> dict[str, Any]:
+    """The values under an intervention from `TrainedModel.intervention` of images that are all drawn, in real units."""
+    return intervention.drawn(columns) if intervention.assigned is None else dict(intervention.assigned)
+
+
 def png_of(image: Tensor) -> bytes:
     """An image (C, H, W) in [0, 1] as the bytes of a PNG file."""
     from PIL import Image
@@ -106,24 +121,44 @@ class TrainedModel:
         return self.images(stored.images), self.values(stored.columns)
 
     def counterfactual(
-        self, x: Any, a: Mapping[str, Any], do: Mapping[str, Any] | str, *, seed: int = 0, batch_size: int = 250
+        self,
+        x: Any,
+        a: Mapping[str, Any],
+        do: Intervention | Mapping[str, Any] | str,
+        *,
+        seed: int = 0,
+        batch_size: int = 250,
     ) -> Counterfactuals:
-        """What these very images would have been under `do` (Eq. 1); e.g. do={"thickness": 3.0, "label": 7} or "thickness=+1"."""
+        """What these very images would have been under `do` (Eq. 1); e.g. do={"thickness": 3.0, "label": 7} or "thickness=+1".
+
+        A value may be an array with one entry per image.
+        """
         if batch_size < 1:
             raise UserError(f"expected a whole number of 1 or more, not {batch_size}", argument="batch_size")
         images = self.images(x)
         columns = self.columns(a, len(images))
         try:
-            given = as_intervention(do)
-            check_intervention(self.schema, given)
-            values = settle_all(self.schema, given, columns, self.training_deviation)
-            asked = {"do": asked_of(self.module, columns, values, seed)}
+            asked = {"do": asked_of(self.module, columns, drawn_values(self.intervention(do), columns), seed)}
         except ValueError as error:
             raise UserError(str(error), argument="do") from error
         batches = sweep(self.module, images, columns, asked, seed=seed, batch_size=batch_size)
         pairs = [(batch.x_c("do").cpu(), batch.x_r.cpu()) for batch in batches]
         x_c, x_r = (torch.cat(parts) for parts in zip(*pairs, strict=True)) if pairs else (images, images)
         return Counterfactuals(x_c, self.values(self.schema.decode(asked["do"].a_c)), x_r)
+
+    def intervention(self, do: Intervention | Mapping[str, Any] | str) -> Intervention:
+        """The intervention `do`, checked against the schema.
+
+        Values that are set stay as they are given, because here they may differ between images; other kinds are bound.
+        """
+        intervention = do if isinstance(do, Intervention) else parse_intervention(do)
+        if intervention.assigned is None:
+            return intervention.bind(self.schema, self.training_deviation)
+        try:
+            self.schema.check_do(intervention.assigned)
+        except ValueError as error:
+            raise UserError(str(error), argument="do") from error
+        return intervention
 
     def training_deviation(self, name: str) -> float:
         """The standard deviation of an attribute in the images that the model was trained on."""
@@ -136,7 +171,7 @@ class TrainedModel:
         data = run_data(self.source, self.trusted)
         data.prepare_data()
         data.setup("test")
-        return deviation_in(data.columns("train"))(name)
+        return float(data.columns("train")[name].double().std(correction=0))
 
     def images(self, x: Any) -> Tensor:
         """Images as a float tensor (N, C, H, W) in [0, 1] of the shape the model was trained with."""
@@ -213,3 +248,23 @@ def load_trained(what: str | Path, device: str | torch.device = "cpu", trusted: 
     """Loads a run folder (`runs/NAME` or `runs/NAME/001`; its best checkpoint), a checkpoint file, an exported folder, or
     by its name a model that comes with cfgen.  With `trusted`, classes of one's own are imported, which runs code."""
     return TrainedModel(load_mechanism(what, device, trusted), run_folder(what), what, trusted)
+
+
+def model_data(model: TrainedModel, split: str) -> ImageData:
+    """The data that a model was trained on, not read yet; refuses a split other than test and val."""
+    if split not in ("test", "val"):
+        raise UserError(f"expected test or val, not {split!r}", argument="split")
+    if model.source is None:
+        raise UserError(
+            "this model was not loaded from a run or a folder, so its data is not known; load it with cfgen.load",
+            argument="model",
+        )
+    return run_data(model.source, model.trusted)
+
+
+def read_data(model: TrainedModel, split: str) -> ImageData:
+    """The data that a model was trained on, read from disk."""
+    data = model_data(model, split)
+    data.prepare_data()
+    data.setup("test")
+    return data

@@ -13,13 +13,13 @@ import pytorch_lightning as pl
 
 from cfgen.checkpoints import CARD, CONFIG, EXAMPLES, class_path, load_module
 from cfgen.errors import UserError
+from cfgen.io.checksums import CHECKSUMS, listed_checksums, require_unchanged
+from cfgen.io.files import read_json
+from cfgen.io.writing import write_files
 from cfgen.runs.card import CALIBRATION, require_calibration
 from cfgen.runs.data import run_data, run_folder
 from cfgen.runs.examples import read_examples
 from cfgen.runs.export import SCORES
-from cfgen.io.checksums import CHECKSUMS, listed_checksums, require_unchanged
-from cfgen.io.files import read_json
-from cfgen.io.writing import write_files
 from lightning_modules import Classifier, ImageMechanismModule, Predictor
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`python -m cfgen.study`: the human evaluation of Appendix L: can people tell which picture was edited?
+"""The human evaluation of Appendix L: can people tell which picture was edited?
 
 >>> from cfgen.study.statistics import wilson
 >>> low, high = wilson(340, 660, 1.96)
@@ -8,17 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cfgen.lazy import lazy_names
 
 __getattr__, __dir__ = lazy_names(
     "cfgen.study", {"Study": "design", "new_study": "making", "analyse": "analysis", "simulated_lines": "simulation"}
 )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command `cfgen study`."""
-    from cfgen.study.command import main as run  # imported when called: the package stays light to import
-
-    return run(arguments)

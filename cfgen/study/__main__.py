@@ -1,8 +1,8 @@
-"""`python -m cfgen.study`."""
+"""`python -m cfgen.study`: the command `cfgen study`."""
 
 import sys
 
-from cfgen.study.command import main
+from cfgen.commands.study import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-if TYPE_CHECKING:
-    from cfgen.study.analysis import Analysis, Result
+from cfgen.study.results import Result
 
 __all__ = ["scores_figure"]
 
 BAR, LINE, BAND = "#9dbfe3", "#1c2230", "#efede8"
 
 
-def scores_figure(analysis: Analysis) -> Figure:
+def scores_figure(
+    results: Sequence[Result], interventions: Sequence[Mapping[str, Any]], margin: float, simulated: bool = False
+) -> Figure:
     """A row for each question: its scores at the left, its interventions at the right."""
-    results = analysis.results
     figure = Figure(figsize=(9.5, 3.4 * len(results)), layout="constrained")
     axes = figure.subplots(len(results), 2, squeeze=False)
     for result, (left, right) in zip(results, axes, strict=True):
         draw_scores(left, result)
-        draw_shares(right, analysis, result)
-    if analysis.simulated is not None:
+        draw_shares(right, result, interventions, margin)
+    if simulated:
         figure.suptitle("Simulated participants", fontsize=10)
     return figure
 
@@ -43,13 +44,12 @@ def draw_scores(axes: Axes, result: Result) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def draw_shares(axes: Axes, analysis: Analysis, result: Result) -> None:
+def draw_shares(axes: Axes, result: Result, interventions: Sequence[Mapping[str, Any]], margin: float) -> None:
     """The share of right answers of all, and by intervention, with intervals clustered by participant."""
-    rows = [row for row in analysis.interventions if row["question"] == result.question]
+    rows = [row for row in interventions if row["question"] == result.question]
     names = ["all", *(row["do"] for row in rows)]
     shares = [result.correct.share, *(row["share"] for row in rows)]
     intervals = [result.correct.clustered, *((row["low"], row["high"]) for row in rows)]
-    margin = analysis.study.rules.margin
     axes.axvspan(0.5 - margin, 0.5 + margin, color=BAND, zorder=0, label="margin")
     axes.axvline(0.5, color=LINE, linewidth=0.8, linestyle=":")
     places = range(len(names))

@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cfgen.counterfactual import sweep
-from cfgen.errors import UserError, unknown_name
+from cfgen.errors import UserError
+from cfgen.io.writing import new_folder
+from cfgen.options import documented_by, make_options
 from cfgen.reporting.provenance import fingerprint
 from cfgen.runs.model import TrainedModel, png_of
-from cfgen.io.writing import new_folder
 from cfgen.study.design import ANSWERS, PAGE, QUESTIONS, STUDY, Rules, Study, Trial
+from cfgen.study.options import StudyOptions
 from cfgen.study.planning import Needed, Pair, Planner, images_of
 from cfgen.study.wording import instructions_of
 
@@ -56,99 +57,45 @@ class NewStudy:
         return new.path
 
 
-def new_study(
-    model: TrainedModel,
-    do: Sequence[Mapping[str, Any]],
-    *,
-    questions: Sequence[str] = ("edited",),
-    each: int = 10,
-    count: int | None = None,
-    practice: int = 2,
-    catch: int = 2,
-    catch_right: int | None = None,
-    fastest_ms: int = 300,
-    margin: float = 0.1,
-    split: Literal["examples", "val", "test"] | None = None,
-    subject: str | None = None,
-    title: str = "Look at pictures",
-    consent: str | None = None,
-    mail: str = "",
-    seed: int = 0,
-) -> NewStudy:
+@documented_by(StudyOptions)
+def new_study(model: TrainedModel, do: Sequence[Mapping[str, Any]], **options: Any) -> NewStudy:
     """The study of Appendix L: pairs of reconstruction (Eq. 3) and counterfactual (Eq. 1), and which one was edited.
 
     Args:
         model: the model whose counterfactuals are shown.
-        do: interventions; each pair is made by one of them, and no image gets what it has already.
-        questions: `edited`; `shows`: which picture has what the intervention asks for (validity); `same`: whether both show
-            the same `subject` (identity): an image's reconstruction with its own counterfactual, or with that of another image.
-        each: pairs of each question that a participant answers; an image is never shown to a participant in two of them.
-        count: pairs of each question that these are chosen from; by default as many as there are images for, at most 40.
-        practice: trials with feedback before; their pairs are used for nothing else.
-        catch: trials with an answer that anybody sees who looks; `catch_right` of them (by default all) have to be right.
-        fastest_ms: a participant whose median time is below is excluded.
-        margin: of the equivalence test: a share of right answers within one half +- margin counts as guessing.
-        split: the images: the model's examples, or a split of its data; by default examples, if there are enough, else test.
-        subject: what `same` asks about, such as person.
-        title: the heading of the page.
-        consent: what participants agree to; paragraphs are separated by empty lines.
-        mail: where participants are asked to send their answers, if the page is not served by `cfgen app`.
-        seed: of the choice of images, interventions, sides and orders.
+        do: interventions, such as [{"thickness": 5}].
+        options: the other fields of `StudyOptions`.
     """
-    asked_questions = checked_questions(questions, subject)
-    if not do:
-        raise UserError('expected a list of interventions, such as [{"thickness": 5}]', argument="do")
+    chosen = make_options(StudyOptions, {"do": do, **options})
     for one in do:
         try:
             model.schema.check_do(one)
         except ValueError as error:
             raise UserError(str(error), argument="do") from error
-    for name, value, least in (("each", each, 1), ("practice", practice, 0), ("catch", catch, 0)):
-        if value < least:
-            raise UserError(f"expected a whole number of {least} or more, not {value}", argument=name)
-    if count is not None and count < each:
-        raise UserError(f"a participant answers {each} of them, so at least that many are needed", argument="count")
-    if not 0 < margin < 0.5:
-        raise UserError(f"expected a number between 0 and 0.5, not {margin}", argument="margin")
-    if catch_right is not None and not 0 <= catch_right <= catch:
-        raise UserError(f"expected 0 to {catch}, the number of catch trials, not {catch_right}", argument="catch_right")
-    if mail and not re.fullmatch(r"[\w.+-]+@[\w.-]+", mail, re.ASCII):
-        raise UserError(f"{mail!r} is not an address for mail, such as study@example.org", argument="mail")
-    chance = random.Random(seed)
-    needed = Needed(asked_questions, each, count, practice, catch)
-    images = images_of(model, split, needed)
-    planner = Planner(model, images, do, subject or "", chance, seed)
-    trials, pictures = drawn(model, planner, planner.plan(needed), chance, seed)
-    wording = consent if consent is not None else DEFAULT_CONSENT.read_text(encoding="utf-8")
+    questions = [question for question in QUESTIONS if question in chosen.questions]
+    catch_right = chosen.catch if chosen.catch_right is None else chosen.catch_right
+    chance = random.Random(chosen.seed)
+    needed = Needed(questions, chosen.each, chosen.count, chosen.practice, chosen.catch)
+    images = images_of(model, chosen.split, needed)
+    planner = Planner(model, images, do, chosen.subject or "", chance, chosen.seed)
+    trials, pictures = drawn(model, planner, planner.plan(needed), chance, chosen.seed)
+    wording = chosen.consent if chosen.consent is not None else DEFAULT_CONSENT.read_text(encoding="utf-8")
     study = Study(
-        title=title,
+        title=chosen.title,
         model=str(model.source),
         model_fingerprint=fingerprint(None, model.module),
         images_from=images.description,
-        seed=seed,
-        each=each,
-        rules=Rules(catch if catch_right is None else catch_right, fastest_ms, margin),
-        instructions=instructions_of(asked_questions, subject or ""),
+        seed=chosen.seed,
+        each=chosen.each,
+        rules=Rules(catch_right, chosen.fastest_ms, chosen.margin),
+        instructions=instructions_of(questions, chosen.subject or ""),
         consent=wording.strip(),
-        mail=mail,
+        mail=chosen.mail,
         trials=trials,
-        sheets=[sheet(trials, asked_questions, each, chance) for _ in range(SHEETS)],
+        sheets=[sheet(trials, questions, chosen.each, chance) for _ in range(SHEETS)],
         checksums={name: hashlib.sha256(png).hexdigest() for name, png in sorted(pictures.items())},
     )
     return NewStudy(study, pictures)
-
-
-def checked_questions(questions: Sequence[str], subject: str | None) -> list[str]:
-    for question in questions:
-        if question not in QUESTIONS:
-            raise UserError(unknown_name("question", question, QUESTIONS), argument="question")
-    chosen = [question for question in QUESTIONS if question in questions]
-    if not chosen or len(chosen) < len(questions):
-        raise UserError("expected each question once, and at least one", argument="question")
-    if ("same" in chosen) != bool(subject):
-        problem = "say what the pictures show, such as person" if "same" in chosen else "only the question same uses it"
-        raise UserError(problem, argument="subject")
-    return chosen
 
 
 def drawn(

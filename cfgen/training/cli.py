@@ -21,11 +21,11 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from callbacks import Autosave, BestCheckpoint, EpochSeed, ParameterSummary
 from cfgen.errors import UserError, WithoutEffect
+from cfgen.io.classes import naming_functions
+from cfgen.io.names import require_folder_name
 from cfgen.processes import watched_launcher
 from cfgen.runs.data import LOCAL
 from cfgen.runs.folders import AtomicCheckpointIO
-from cfgen.io.classes import naming_functions
-from cfgen.io.names import require_folder_name
 from cfgen.training.batches import use_batch_loop
 from cfgen.training.checks import check_names, check_trainer, refusal_in
 from cfgen.training.configs import packaged_configs, with_packaged_data

@@ -15,8 +15,8 @@ import yaml
 from cfgen.attributes import Binary, Categorical, Continuous, Schema
 from cfgen.contracts import ImageData, measured_names
 from cfgen.errors import UserError
-from cfgen.networks.hierarchy import levels_for
 from cfgen.io.writing import write_new
+from cfgen.networks.hierarchy import levels_for
 
 __all__ = ["Machine", "Recipe", "recipe_for"]
 

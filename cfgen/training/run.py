@@ -15,8 +15,8 @@ import torch.distributed as dist
 from pytorch_lightning.utilities import rank_zero_only
 
 from cfgen.errors import Terminated, UserError
-from cfgen.processes import end_process_group
 from cfgen.io.classes import trusting
+from cfgen.processes import end_process_group
 from cfgen.training.fitting import Tell, run_steps
 from cfgen.training.options import check_options
 from cfgen.training.quiet import quiet

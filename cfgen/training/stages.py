@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from cfgen.checkpoints import CARD, earlier_runs, located, packaged_models
+from cfgen.classifiers import names_function
 from cfgen.errors import UserError, unknown_name
-from cfgen.external.functions import names_function
+from cfgen.io.classes import built
 from cfgen.runs.data import OWN_DATA
 from cfgen.runs.folders import CHECKPOINT, FINISHED, runs_of
-from cfgen.io.classes import built
 from cfgen.training.checks import check_names, refusal_in
 from cfgen.training.cli import FitCLI
 from cfgen.training.configs import SUFFIXES, packaged_configs

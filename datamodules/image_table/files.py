@@ -199,12 +199,8 @@ def read_json_lines(text: str, path: Path) -> pd.DataFrame:
 
 
 def read_parquet(data: bytes, path: Path) -> pd.DataFrame:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise UserError(
-            f"reading {path} needs pyarrow: pip install 'cfgen[parquet]', or save the table as metadata.csv"
-        ) from None
+    from pyarrow import parquet
+
     try:
         file = parquet.ParquetFile(io.BytesIO(data))
         if file.metadata.num_rows > MOST_ROWS:

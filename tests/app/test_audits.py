@@ -12,8 +12,8 @@ import cfgen
 from cfgen.app import audits as module
 from cfgen.app.audits import earlier_audits
 from cfgen.app.comparison import compared
-from cfgen.audit.command import main as audit_command
-from cfgen.audit.command import parser as audit_parser
+from cfgen.commands.audit import main as audit_command
+from cfgen.commands.audit import parser as audit_parser
 from tests.app import world
 from tests.app.conftest import waited_for
 from tests.app.world import CLASSIFIER, MODEL, WET
@@ -93,14 +93,14 @@ def test_shifts_and_comparisons_are_counted_by_the_images_that_they_change(clien
 )
 def test_what_the_page_asks_is_what_the_command_asks(here, classifier, inputs, changed):
     """The report's command, typed, finds the same."""
-    from cfgen.app.catalogue import Catalogue, input_options
+    from cfgen.app.catalogue import Catalogue
     from cfgen.app.server import create_app
     from cfgen.app.studio import Studio
 
     options = dict(zip((word.lstrip("-") for word in inputs[::2]), inputs[1::2], strict=True))
     if "classes" in options:
         options["classes"] = options["classes"].split(",")
-    studio = Studio(Catalogue(MODEL, [classifier], input_options(**options)), inputs)
+    studio = Studio(Catalogue(MODEL, [classifier], options), inputs)
     with TestClient(create_app(studio, "testserver"), headers=world.HEADERS) as client:
         done = finished(client, started(client, classifiers=[classifier], **changed))
     assert (done["state"], done["message"]) == ("done", "")
@@ -115,11 +115,11 @@ def test_what_the_page_asks_is_what_the_command_asks(here, classifier, inputs, c
 
 
 def test_a_classifier_that_cannot_be_asked_is_named_with_the_reason(here):
-    from cfgen.app.catalogue import Catalogue, input_options
+    from cfgen.app.catalogue import Catalogue
     from cfgen.app.server import create_app
     from cfgen.app.studio import Studio
 
-    studio = Studio(Catalogue(MODEL, [CLASSIFIER], input_options(output="class")))
+    studio = Studio(Catalogue(MODEL, [CLASSIFIER], {"output": "class"}))
     with TestClient(create_app(studio, "testserver"), headers=world.HEADERS) as client:
         first, second = client.get("/api/audits/choices", params={"model": MODEL}).json()["classifiers"]
     assert first["problem"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cfgen.app.command import main
+from cfgen.commands.app import main
 from tests.refusals import refusal
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def test_refusals(tmp_path, monkeypatch, capsys):
 
 
 def test_without_its_packages_it_says_what_to_install(monkeypatch, capsys):
-    from cfgen.app import command
+    from cfgen.commands import app as command
 
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     assert "cfgen[app]" in refusal(main, [], capsys)

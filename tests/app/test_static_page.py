@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import cfgen
-from cfgen import export
 from cfgen.app.static_page import write_page
+from cfgen.commands import export
 from cfgen.errors import UserError
 from tests.app.world import MODEL, pixels_of
 from tests.refusals import refusal

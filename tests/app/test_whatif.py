@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 
 import cfgen
-from cfgen import generate
-from cfgen.app.catalogue import Catalogue, input_options
+from cfgen.app.catalogue import Catalogue
 from cfgen.app.drawing import difference_map
 from cfgen.app.whatif import OpenModel
+from cfgen.commands import generate
 from tests.app import world
 from tests.app.world import MODEL, WET, pixels_of
 
@@ -90,7 +90,7 @@ def test_the_classifier_is_asked_about_all_three_pictures(studio):
     ],
 )
 def test_classifiers_of_several_classes_and_of_values_are_asked_too(here, name, inputs, wanted):
-    catalogue = Catalogue(MODEL, [name], input_options(**inputs))
+    catalogue = Catalogue(MODEL, [name], inputs)
     opened = OpenModel(catalogue.load(MODEL))
     asked = catalogue.load_classifier(name, opened.model)
     said = opened.answer(1, {"size": 5.0}, classifier=asked)["classifier"]

@@ -5,8 +5,7 @@ import csv
 import torch
 from torch import nn
 
-from cfgen.audit.explained import ranking_lines
-from cfgen.audit.run import compute_scores
+from cfgen.audit import AuditOptions, answer, prepare
 from lightning_modules import ImageMechanismModule
 
 
@@ -70,10 +69,17 @@ def options(run, *more, do=DO, classifier=CLASSIFIER):
     return [*words, *(word for text in do for word in ("--do", text)), *more]
 
 
-def table(mechanism, classifier, images, plan, **more):
-    """The table of one classifier's answers."""
-    lines = ranking_lines(mechanism.scm.schema, images.columns, plan.explain, plan.explain_count)
-    return compute_scores(mechanism, {"it": classifier}, images, plan, lines=list(lines), **more)["it"]
+def questions_about(model, classifier, **more):
+    """What an audit of one classifier asks; without a predictor and a ranking, unless `more` says otherwise."""
+    return prepare(model, classifier, AuditOptions(**{"predictor": None, "explain": ()} | more))
+
+
+def answers_to(questions, processes=None):
+    """The answers of the only classifier by picture, (n,), and the readings."""
+    answers, readings = answer(questions, processes=processes)
+    ((name, found),) = answers.tables.items()
+    assert answers.columns[name] == ("",)
+    return {picture: raw[:, 0] for picture, raw in found.items()}, readings
 
 
 def rows(folder, name="bias.csv"):

@@ -9,10 +9,12 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
-from cfgen import audit
 from cfgen.api import load
-from cfgen.audit.classes import calibration_error
-from cfgen.audit.results import EVERYONE
+from cfgen.audit._classes import calibration_error
+from cfgen.audit.answers import COUNTERFACTUAL, RECONSTRUCTION, Picture
+from cfgen.audit.questions import EVERYONE
+from cfgen.classifiers import ExternalClassifier
+from cfgen.commands import audit
 from cfgen.errors import UserError
 from tests.audit.herd import ANIMALS, Animals, DogOrNot, Herd, Numbered, Probable, herd_run
 from tests.audit.shifting import rows
@@ -33,51 +35,48 @@ def result(model):
 
 def effects(result, among=EVERYONE):
     return {
-        (one.of_class, row.change): row.effect
-        for one in result.audited
-        for row in one.findings.bias
-        if row.effect is not None and row.among == among
+        (one.class_name, row.change): row.effect
+        for one in result.classifiers
+        for row in one.findings
+        if row.cohort == among
     }
 
 
 def test_classes_are_named_by_the_datas_target_and_that_is_said(result):
-    assert [one.of_class for one in result.audited] == list(ANIMALS)
-    assert any("numbered as the values of the data's target animal" in text for text in result.facts["assumed"])
+    assert [one.class_name for one in result.classifiers] == list(ANIMALS)
+    assert any("numbered as the values of the data's target animal" in text for text in result.questions.facts["assumed"])
 
 
 def test_biases_of_all_classes_add_up_to_zero_by_the_model_and_by_real_images(result):
     for among in (EVERYONE, "coat=grey"):
         found = effects(result, among)
         for change in DO:
-            for estimate in ("generator", "real"):
+            for estimate in ("model_only", "real"):
                 values = [getattr(found[name, change], estimate) for name in ANIMALS]
                 if all(value is not None for value in values):
                     assert sum(value.value for value in values) == pytest.approx(0, abs=1e-6)
-    assert abs(effects(result)["hen", "old=1"].generator.value) > 0.05
+    assert abs(effects(result)["hen", "old=1"].model_only.value) > 0.05
 
 
 def test_the_matrix_of_flips_has_the_images_of_each_class_and_its_margins_are_the_biases(result):
     (classes,) = result.classes
-    tables = {one.of_class: one.scores for one in result.audited}
+    (model,) = result.questions.models
+    base = result.answers["Animals", Picture(RECONSTRUCTION, model=model)].argmax(axis=1)
     for matrix in classes.matrices:
-        counted = ~tables["cat"][f"do/{matrix.change}"].isnan()
-        if matrix.among != EVERYONE:
-            counted &= herd().columns("test")["coat"] == 1
+        after = result.answers["Animals", Picture(COUNTERFACTUAL, matrix.change, "end", model)]
+        counted = ~np.isnan(after).any(axis=1)
+        if matrix.cohort != EVERYONE:
+            counted &= herd().columns("test")["coat"].numpy() == 1
         assert matrix.n == counted.sum()
         for k, name in enumerate(ANIMALS):
-            assert matrix.counts[k].sum() == tables[name].yes("base", 0.5)[counted].sum()
-            row = next(
-                row
-                for one in result.audited
-                if one.of_class == name
-                for row in one.findings.bias
-                if (row.among, row.change) == (matrix.among, matrix.change)
-            )
-            assert matrix.bias[k] == pytest.approx(row.values["bias"], abs=1e-6)
+            assert matrix.counts[k].sum() == (base[counted] == k).sum()
+            (one,) = (one for one in result.classifiers if one.class_name == name)
+            row = one.finding(matrix.cohort, matrix.change)
+            assert matrix.bias[k] == pytest.approx(row.flips["bias"], abs=1e-6)
     records = result.records()["flips"]
     assert len(records) == len(classes.matrices) * 9
     for matrix in classes.matrices:
-        mine = [one for one in records if (one["among"], one["change"]) == (matrix.among, matrix.change)]
+        mine = [one for one in records if (one["among"], one["change"]) == (matrix.cohort, matrix.change)]
         assert sum(one["share"] for one in mine) == pytest.approx(1)
 
 
@@ -89,11 +88,11 @@ def herd():
 
 def test_an_effect_that_is_planted_is_covered_and_judged_right(result):
     """What the very networks say of very many animals, whose attributes are set by hand."""
-    for name in ANIMALS:
-        effect = effects(result)[name, "old=1"]
-        assert effect.verdict.good, effect.verdict
-        assert effect.combined.holds(true_effect(ANIMALS.index(name)))
-    assert not effects(result)["cat", "coat=red"].generator.holds(0.2)  # no class looks at the coat
+    for one in result.classifiers:
+        row = one.finding(EVERYONE, "old=1")
+        assert row.verdict.good, row.verdict
+        assert row.effect.combined.holds(true_effect(ANIMALS.index(one.class_name)))
+    assert not effects(result)["cat", "coat=red"].model_only.holds(0.2)  # no class looks at the coat
     assert effects(result)["cat", "coat=red"].combined.holds(0.0)
 
 
@@ -113,9 +112,9 @@ def true_effect(k: int) -> float:
 def test_two_classes_by_this_way_are_what_a_binary_audit_says(model):
     common = {"do": DO, "predictor": None, "explain": ()}
     plain = model.audit(DogOrNot(), **common)
-    both = model.audit(DogOrNot(), classes=["other", "dog"], focus=["dog"], **common)
+    both = model.audit(ExternalClassifier(DogOrNot(), classes=["other", "dog"]), focus=["dog"], **common)
     assert not plain.classes
-    assert [one.of_class for one in both.audited] == ["dog"]
+    assert [one.class_name for one in both.classifiers] == ["dog"]
     ours, theirs = plain.records()["bias"], both.records()["bias"]
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
@@ -125,7 +124,8 @@ def test_two_classes_by_this_way_are_what_a_binary_audit_says(model):
 
 @pytest.mark.parametrize(("network", "output"), [(Probable, "probability"), (Numbered, "class")])
 def test_probabilities_and_numbers_of_classes_give_the_flips_of_logits(model, result, network, output):
-    found = model.audit(network(), do=DO, predictor=None, explain=(), output=output, classes=ANIMALS)
+    classifier = ExternalClassifier(network(), output=output, classes=ANIMALS)
+    found = model.audit(classifier, do=DO, predictor=None, explain=())
     for one in found.classes[0].matrices:
         assert np.array_equal(one.counts, result.classes[0].matrix(EVERYONE, one.change).counts)
 
@@ -156,25 +156,27 @@ def write_files(folder):
 def test_files_of_three_classes_give_the_flips_of_the_module(model, result, tmp_path):
     write_files(tmp_path)
     for name in ("it.onnx", "it.pt2"):
-        found = model.audit(str(tmp_path / name), do=DO, predictor=None, explain=(), trusted=True)
-        assert [one.of_class for one in found.audited] == list(ANIMALS)
+        classifier = ExternalClassifier(tmp_path / name, trusted=True)
+        found = model.audit(classifier, do=DO, predictor=None, explain=())
+        assert [one.class_name for one in found.classifiers] == list(ANIMALS)
         for one in found.classes[0].matrices:
             apart = np.abs(one.counts - result.classes[0].matrix(EVERYONE, one.change).counts).sum()
             assert apart <= 2  # where two classes are as probable, rounding decides
 
 
 def test_accuracy_and_calibration_are_by_the_names_of_classes(model):
-    (right,) = model.audit(Animals(), do=["old=1"], predictor=None, explain=()).classes
-    names = ("hen", "dog", "cat")
-    (turned,) = model.audit(Turned(), do=["old=1"], predictor=None, explain=(), classes=names).classes
+    def classes(network, **more):
+        (found,) = model.audit(ExternalClassifier(network, **more), do=["old=1"], predictor=None, explain=()).classes
+        return found
+
+    right, turned = classes(Animals()), classes(Turned(), classes=("hen", "dog", "cat"))
     assert right.accuracy == turned.accuracy
     assert right.calibration == pytest.approx(turned.calibration)
     data = herd()
     said = Animals()(data.images("test").float() / 255).argmax(dim=1)
     assert right.accuracy[0] == pytest.approx((said == data.targets("test")).float().mean().item())
     assert right.accuracy[1] < right.accuracy[0] < right.accuracy[2]
-    (unknown,) = model.audit(Animals(), do=["old=1"], predictor=None, explain=(), classes=("a", "b", "c")).classes
-    assert np.isnan(unknown.accuracy).all()
+    assert np.isnan(classes(Animals(), classes=("a", "b", "c")).accuracy).all()
 
 
 class Turned(Animals):
@@ -201,7 +203,7 @@ def test_the_command_writes_a_report_with_all_classes(model, here, capsys):
     words += ["--predictor", "none", "--accelerator", "cpu", "--trusted", "--explain", "old", "--explain_count", "30"]
     assert audit.main([*words, "--out", "found"]) == 0
     printed = capsys.readouterr().out
-    assert "old=1 → hen" in printed.replace("\n", " ")
+    assert {line.split()[1] for line in printed.splitlines() if line.split()[:1] == ["do(old=1)"]} == set(ANIMALS)
     assert "images change their class" in printed
     page = (here / "found/report.html").read_text()
     for text in ("All classes", "most probable of 3 classes (cat, dog, hen)", "calibration error"):
@@ -234,17 +236,18 @@ def test_two_classifiers_are_compared_class_by_class(model):
             return super().forward(x) + torch.tensor([0.0, 1.0, 0.0])
 
     found = model.audit([Animals(), Smaller()], do=["old=1"], predictor=None, explain=())
-    assert [(one.classifier, one.against) for one in found.contrasts] == [
+    assert [(one.classifier, one.against) for one in found.differences] == [
         (f"Smaller, {name}", f"Animals, {name}") for name in ANIMALS
     ]
-    assert sum(one.estimate.value for one in found.contrasts) == pytest.approx(0, abs=0.05)
+    assert sum(one.estimate.value for one in found.differences) == pytest.approx(0, abs=0.05)
     assert len(found.classes) == 2
 
 
 def test_labels_that_may_be_true_at_once_are_no_classes(model):
-    with pytest.raises(UserError) as refusal:
-        model.audit(Animals(), do=["old=1"], predictor=None, output="multilabel", classes=ANIMALS)
-    assert refusal.value.argument == "output"
-    with pytest.raises(UserError) as refusal:
-        model.audit(nn.Sequential(Probable(), nn.Softplus()), do=["old=1"], predictor=None, output="probability")
-    assert refusal.value.argument == "output"
+    for network, settings in (
+        (Animals(), {"output": "multilabel", "classes": ANIMALS}),
+        (nn.Sequential(Probable(), nn.Softplus()), {"output": "probability"}),
+    ):
+        with pytest.raises(UserError) as refusal:
+            model.audit(ExternalClassifier(network, **settings), do=["old=1"], predictor=None)
+        assert refusal.value.argument == "output"

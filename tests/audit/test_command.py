@@ -11,8 +11,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from cfgen import audit
-from cfgen.audit.results import EVERYONE
+from cfgen.audit.questions import EVERYONE
+from cfgen.commands import audit
 from cfgen.counterfactual import as_unit_float
 from cfgen.reporting.provenance import fingerprint
 from lightning_modules import Classifier
@@ -158,7 +158,6 @@ def test_a_program_is_audited_where_it_is_trusted(run, here, capsys):
         (["--pairs", "nowhere.csv"], "pairs"),
         (["--curve", "Young"], "curve"),
         (["--subgroups", "Yong"], "subgroups"),
-        (["--strengths", "0"], "strengths"),
         (["--local", "5"], "local"),
         (["--local", "x"], "local"),
     ],
@@ -196,7 +195,7 @@ def test_every_option_says_its_default_or_has_to_be_given(capsys):
 
 def test_help_and_wrong_options_do_not_wait_for_torch():
     code = (
-        "import sys; from cfgen.audit import main; code = main(['--modle', 'x']); "
+        "import sys; from cfgen.commands.audit import main; code = main(['--modle', 'x']); "
         "sys.exit(10 * ('torch' in sys.modules) + code)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -263,8 +262,8 @@ def test_two_processes_find_what_one_finds(run, here):
         assert done.returncode == 0, done.stderr[-3000:]
         assert done.stdout.count("report: ") == 1  # the first process alone prints
         folder = here / f"on{devices}"
-        assert json.loads((folder / "audit.json").read_text())["device"] == f"{devices} x cpu"
-        tables = [(folder / name).read_text() for name in ("bias.csv", "importance.csv")]
+        assert json.loads((folder / "provenance.json").read_text())["device"] == f"{devices} x cpu"
+        tables = [(folder / name).read_bytes() for name in ("bias.csv", "importance.csv", "audit.json", "answers.parquet")]
         found.append((sorted(path.name for path in folder.iterdir()), tables))
     assert found[0] == found[1]
     n = [int(row["n"]) for row in rows(here / "on2")]

@@ -2,14 +2,18 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
-from cfgen import audit
 from cfgen.api import load
-from cfgen.audit.results import EVERYONE
+from cfgen.audit import illustrate, write_report
+from cfgen.audit.answers import COUNTERFACTUAL, Picture
+from cfgen.audit.questions import EVERYONE
+from cfgen.classifiers import ExternalClassifier
+from cfgen.commands import audit
 from cfgen.errors import UserError
-from tests.audit.herd import Animals, Herd, Weighs, herd_run, weight_of
+from tests.audit.herd import ANIMALS, Animals, Herd, Weighs, herd_run, weight_of
 from tests.audit.shifting import rows
 
 AMOUNT = 0.5
@@ -28,13 +32,15 @@ def model(run):
 
 @pytest.fixture(scope="module")
 def result(model):
-    return model.audit(
-        Weighs(), do=DO, predictor=None, explain=["size"], explain_count=50, output="value", strengths=[0.5]
-    )
+    return audit_of_values(model, do=DO, explain=["size"], explain_count=50)
+
+
+def audit_of_values(model, **more):
+    return model.audit(ExternalClassifier(Weighs(), output="value"), **{"predictor": None, "explain": ()} | more)
 
 
 def effects(result):
-    return {row.change: row.effect for row in result.bias if row.effect is not None and row.among == EVERYONE}
+    return {row.change: row.effect for row in result.first.findings if row.cohort == EVERYONE}
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +67,9 @@ def test_the_mean_change_is_in_units_and_its_interval_contains_the_truth(result,
     effect = effects(result)[change]
     assert effect.real is not None, effect.problem
     assert effect.combined.low <= truth[change] <= effect.combined.high
-    assert effect.generator.value == pytest.approx(truth[change], rel=0.1, abs=0.3)
-    assert effect.verdict.good, effect.verdict
+    assert effect.model_only.value == pytest.approx(truth[change], rel=0.1, abs=0.3)
+    verdict = result.first.finding(EVERYONE, change).verdict
+    assert verdict.good, verdict
     assert effect.combined.half < 4
     assert effect.significant == "0"  # there are no points that a value could lie beyond
 
@@ -70,9 +77,9 @@ def test_the_mean_change_is_in_units_and_its_interval_contains_the_truth(result,
 def test_a_value_has_no_flips_and_the_report_says_units(result, tmp_path):
     record = result.records()["bias"][-1]
     assert "flipped" not in record
-    assert "mse_x" in result.model_error
+    assert "mse_x" in result.first.model_error
     assert not result.classes
-    folder = result.save(tmp_path / "found")
+    folder = write_report(result, tmp_path / "found")
     page = (folder / "report.html").read_text()
     assert "What changes the network" in page
     assert "more on average" in page
@@ -88,27 +95,28 @@ def test_a_shift_is_of_each_images_own_value_and_says_whom_it_leaves_out(model, 
     size = data.columns("test")["size"]
     inside = size + AMOUNT <= 4
     effect = effects(result)[f"size=+{AMOUNT}"]
-    assert effect.changed == inside.sum()
-    assert (~result.scores[f"do/size=+{AMOUNT}"].isnan()).equal(inside)
+    assert effect.n_target == inside.sum()
+    shifted = Picture(COUNTERFACTUAL, f"size=+{AMOUNT}", "end", *result.questions.models)
+    (known,) = (~np.isnan(pictures[shifted][:, 0]) for pictures in result.answers.tables.values())
+    assert (known == inside.numpy()).all()
     left = int((~inside).sum())
     assert left > 0
-    assert any(f"leaves out {left} image" in text and "0 to 4" in text for text in result.facts["assumed"])
+    assert any(f"leaves out {left} image" in text and "0 to 4" in text for text in result.questions.facts["assumed"])
     deviation = data.columns("train")["size"].double().std(correction=0).item()
-    by_sd = model.audit(Weighs(), do=["size=+1sd"], predictor=None, explain=(), output="value")
-    by_units = model.audit(Weighs(), do=[{"size": f"+{deviation:.7f}"}], predictor=None, explain=(), output="value")
+    by_sd = audit_of_values(model, do=["size=+1sd"])
+    by_units = audit_of_values(model, do=[{"size": f"+{deviation:.7f}"}])
     one, other = effects(by_sd)["size=+1sd"], next(iter(effects(by_units).values()))
     assert one.combined.value == pytest.approx(other.combined.value, rel=1e-3)
 
 
 def test_shifts_and_contrasts_of_a_classifier(model):
-    found = model.audit(
-        Animals(), do=["size=+0.5", "size=1:2.2"], predictor=None, explain=(), classes=["cat", "dog", "hen"]
-    )
-    hens = next(one for one in found.audited if one.of_class == "hen")
-    for row in hens.findings.bias:
-        if row.effect is not None:
-            assert row.effect.combined.value > 0.05
-            assert row.effect.verdict.good, row.effect.verdict
+    animals = ExternalClassifier(Animals(), classes=ANIMALS)
+    found = model.audit(animals, do=["size=+0.5", "size=1:2.2"], predictor=None, explain=())
+    hens = next(one for one in found.classifiers if one.class_name == "hen")
+    assert len(hens.findings) == 2
+    for row in hens.findings:
+        assert row.effect.combined.value > 0.05
+        assert row.verdict.good, row.verdict
     (classes,) = found.classes
     contrast = classes.matrix(EVERYONE, "size=1:2.2")
     assert contrast.n == 700  # all images at both values
@@ -117,16 +125,14 @@ def test_shifts_and_contrasts_of_a_classifier(model):
 
 def test_a_report_shows_pictures_of_a_contrast_at_both_values_as_they_were_counted(model, tmp_path):
     animals = Animals()
-    found = model.audit(
-        animals, do=["size=1:2.2"], predictor=None, explain=(), classes=["cat", "dog", "hen"], focus=["hen"]
-    )
-    (hens,) = found.audited
-    flip = hens.flips["flipped_up_size=1+2.2"]
-    assert flip.compared == ("size=1", "size=2.2")
-    for images, p in ((flip.images.x_r, flip.before), (flip.images.x_c, flip.after)):
-        torch.testing.assert_close(animals(images).softmax(dim=1)[:, 2], p, rtol=1e-4, atol=1e-5)
-    page = found.save(tmp_path / "found") / "report.html"
-    assert "flips to yes under do(size=1:2.2): real and at either value" in page.read_text()
+    classifier = ExternalClassifier(animals, classes=ANIMALS)
+    found = model.audit(classifier, do=["size=1:2.2"], predictor=None, explain=(), focus=["hen"])
+    (flip,) = (flip for flip in illustrate(found.questions, found).flips if flip.direction == "up")
+    assert (flip.classifier, flip.intervention, flip.compared) == ("hen", "size=1:2.2", ("size=1", "size=2.2"))
+    for images, p in ((flip.base, flip.before), (flip.counterfactual, flip.after)):
+        torch.testing.assert_close(animals(images).softmax(dim=1)[:, 2], torch.tensor(p), rtol=1e-4, atol=1e-5)
+    page = write_report(found, tmp_path / "found") / "report.html"
+    assert "flips to yes under do(size=1:2.2): real, size=1 and size=2.2" in page.read_text()
 
 
 def test_the_command_takes_shifts_contrasts_and_names(run, here, capsys):
@@ -143,7 +149,7 @@ def test_the_command_takes_shifts_contrasts_and_names(run, here, capsys):
     for wrong, told in (("coat=blue", "grey, red, white"), ("size=1sd", "+1sd"), ("old=+1", "0 or 1"),
                         ("coat=+1", "red, grey or white"), ("size=1:9", "0 to 4"), ("size=+9", "out of the range"),
                         ("size=+0", "changes nothing"), ("size=2:2", "changes nothing"),
-                        ("size=+1sd,old=1", "asked alone")):  # fmt: skip
+                        ("size=+1sd,old=1", "of its own")):  # fmt: skip
         assert audit.main([*words, "--do", wrong, "--out", "refused"]) == 2
         line = capsys.readouterr().err.splitlines()[-1]
         assert line.startswith("error: --do: ")
@@ -153,10 +159,11 @@ def test_the_command_takes_shifts_contrasts_and_names(run, here, capsys):
 def test_what_has_no_meaning_is_refused(model):
     for options, argument in (({"positive": 1}, "positive"), ({"classes": ["a", "b"]}, "classes")):
         with pytest.raises(UserError) as refusal:
-            model.audit(Weighs(), do=["old=1"], predictor=None, output="value", **options)
+            ExternalClassifier(Weighs(), output="value", **options)
         assert refusal.value.argument == argument
+    constant = ExternalClassifier(torch.nn.Sequential(Weighs(), Constant()), output="value")
     with pytest.raises(UserError, match="every image"):
-        model.audit(torch.nn.Sequential(Weighs(), Constant()), do=["old=1"], predictor=None, output="value")
+        model.audit(constant, do=["old=1"], predictor=None)
 
 
 class Constant(torch.nn.Module):

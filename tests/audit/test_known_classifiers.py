@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from cfgen import audit
+from cfgen.commands import audit
 from lightning_modules import ImageMechanismModule
 from tests.audit.shifting import options, rows
 from tests.fakes import finished

@@ -1,22 +1,24 @@
 """An audit's numbers: against the public API's, against the ground truth, and what they cost."""
 
 import json
+from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from cfgen import audit
-from cfgen.audit.classifiers.load import load_network
-from cfgen.audit.plan import Plan
-from cfgen.audit.report.quality import warnings
-from cfgen.audit.results import EVERYONE, findings, flips
-from cfgen.audit.run import Images, example_images
-from cfgen.audit.transformations import brighten, horizontal_flip
+from cfgen.audit import answer, estimate, illustrate
+from cfgen.audit._illustrate import EXAMPLES
+from cfgen.audit._transformations import brighten, horizontal_flip
+from cfgen.audit.answers import MSE, REAL, RECONSTRUCTION, Picture
+from cfgen.audit.questions import EVERYONE
+from cfgen.classifiers import YesProbability, load_network
+from cfgen.commands import audit
 from cfgen.counterfactual import as_unit_float
-from cfgen.external.classifier import ExternalClassifier
-from cfgen.runs.model import load_trained
+from cfgen.runs.model import TrainedModel, load_trained
 from lightning_modules import ImageMechanismModule
-from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, options, rows, table
+from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, answers_to, options, questions_about, rows
 
 
 def test_the_folder_and_its_numbers(run, data, here, capsys):
@@ -24,10 +26,10 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
     assert audit.main(options(run, *more, "--label", "Attractive", "--out", "found")) == 0
     out = capsys.readouterr().out
     assert "report: found/report.html" in out
-    assert "Bias towards Attractive" in out
+    assert "Bias in points towards Attractive" in out
     folder = here / "found"
     names = {path.name for path in folder.iterdir()}
-    assert names >= {"report.html", "bias.csv", "importance.csv", "audit.json", "causal_graph.png"}
+    assert names >= {"report.html", "bias.csv", "importance.csv", "audit.json", "provenance.json", "causal_graph.png"}
     assert names >= {"fairness_do.png", "fairness_affine.png", "attribute_ranking.png"}
     assert any(name.startswith("flipped_") for name in names)
 
@@ -67,20 +69,27 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
         assert float(row["score"]) == pytest.approx((p[0] - p[1])[:25].mean().item(), abs=1e-5)
         assert row["n"] == "25"
 
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["command"].startswith("cfgen audit --model")
+    assert provenance["device"] == "1 x cpu"
+    assert provenance["seconds"] > 0
+    assert provenance["options"]["do"] == DO
+    assert provenance["classifiers"] == [{"name": CLASSIFIER, "label": "Attractive"}]
+    assert torch.__version__.startswith(provenance["versions"]["torch"])
     facts = json.loads((folder / "audit.json").read_text())
-    assert facts["command"].startswith("cfgen audit --model")
     assert facts["seed"] == 0
-    assert facts["device"] == "1 x cpu"
-    assert facts["seconds"] > 0
-    assert facts["options"]["do"] == DO
     assert facts["data"]["images"] == len(x)
     right = (say(x) == (data.targets("test") == 1)).float().mean().item()
     assert facts["accuracy"] == pytest.approx(right)
     assert f"{right:.1%} of {len(x)} images" in out
-    assert f"{100 * right:.1f} % of the images themselves" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
+    assert f"accuracy {100 * right:.1f} % on the real images" in page
     assert len(facts["data"]["sha256"]) == len(facts["model"]["sha256"]) == len(facts["classifiers"][0]["sha256"]) == 64
     assert facts["model_error"]["agreement"] == 1  # the mechanism is exact
-    assert torch.__version__.startswith(facts["versions"]["torch"])
+
+
+def audit_of(questions):
+    return estimate(questions, *answer(questions))
 
 
 class Bluish(Shift):
@@ -90,36 +99,50 @@ class Bluish(Shift):
         return super().decode(z, a) - torch.tensor([0.3, 0.0, 0.0])[:, None, None]
 
 
+def model_of(run, data, kind=Shift):
+    """A mechanism in memory, with the data of a run."""
+    module = kind(data.scm_spec, data.image_shape)
+    module.scm.fit(data.train_columns)
+    return TrainedModel(module, source=run)
+
+
+def pictures(questions):
+    """The base image, the reconstruction, and the counterfactual under the first intervention and under the last toggle."""
+    (model,) = questions.models
+    base, after = questions.compared(questions.interventions[0])
+    last = [questions.compared(toggle)[1] for toggle in questions.toggles[-1:]]
+    return base, Picture(RECONSTRUCTION, model=model), after, *last
+
+
 def test_what_a_model_loses_can_be_kept(run, data, here):
     """With the residual kept, a model that loses some red is the exact one."""
-    exact, classifier = Shift(data.scm_spec, data.image_shape), ExternalClassifier(Reddish())
-    bluish = Bluish(data.scm_spec, data.image_shape)
-    images = Images(data.images("test"), data.columns("test"), "test")
-    tables, plans = [], []
-    for mechanism, keep in ((exact, True), (bluish, True), (bluish, False)):
-        mechanism.scm.fit(data.train_columns)
-        plans.append(Plan({"Young=0": {"Young": 0}}, ["Bangs"], keep_residual=keep))
-        tables.append(table(mechanism, classifier, images, plans[-1]))
+    questions, tables, readings = [], [], []
+    for kind, keep in ((Shift, True), (Bluish, True), (Bluish, False)):
+        model = model_of(run, data, kind)
+        questions.append(questions_about(model, Reddish(), do=["Young=0"], explain=["Bangs"], keep_residual=keep))
+        answers, read = answers_to(questions[-1])
+        tables.append([answers[picture] for picture in (Picture(REAL), *pictures(questions[-1]))])
+        readings.append(read)
     best, kept, lost = tables
-    for name in ("base", "do/Young=0", "flip/Bangs"):
-        torch.testing.assert_close(kept[name], best[name], equal_nan=True)
-        assert not torch.allclose(lost[name], best[name], equal_nan=True)
-    assert torch.equal(kept["base"], kept["real"])
-    torch.testing.assert_close(kept["own"], lost["base"])  # the reconstruction is asked about all the same
-    torch.testing.assert_close(kept["mse"], torch.full_like(kept["mse"], 0.03))  # its own error is told all the same
-    shown = example_images(bluish, images, plans[1], "Young=0", torch.arange(3))
-    assert torch.equal(shown.x_r, as_unit_float(images.x[:3]))
+    for which in (1, 3, 4):  # base, intervention, toggle
+        np.testing.assert_allclose(kept[which], best[which], rtol=1e-5, atol=1e-6)
+        assert not np.allclose(lost[which], best[which], equal_nan=True)
+    assert np.array_equal(kept[0], kept[1])  # the base image is the real one
+    np.testing.assert_allclose(kept[2], lost[1], rtol=1e-5)  # the classifier answers to the reconstruction all the same
+    error = readings[1].get(pictures(questions[1])[1], MSE)
+    np.testing.assert_allclose(error, np.full(len(error), 0.03), rtol=1e-4)  # its own error is measured all the same
     kinds = []
-    for scores, plan in zip(tables[1:], plans[1:], strict=True):
-        result = findings(scores, plan, {EVERYONE: torch.ones(len(images.x)).bool()})
-        (warning,) = warnings(result, plan)[:1]
-        differing = ((lost["real"] > 0.5) != (lost["base"] > 0.5)).float().mean().item()
+    for one in questions[1:]:
+        found = audit_of(one)
+        shown = illustrate(one, found).flips[0]
+        assert torch.equal(shown.base, shown.real) == one.keep_residual
+        differing = ((lost[0] > 0.5) != (lost[1] > 0.5)).mean()
         assert differing > 0.05
-        assert f"{100 * differing:.1f} % of the" in warning
-        kinds.append("is added back" in warning)
+        assert f"{100 * differing:.1f} % of the" in found.warnings[0]
+        kinds.append("is added back" in found.warnings[0])
     assert kinds == [True, False]
     assert audit.main(options(run, "--count", "20", "--explain", "none", "--keep_residual", "--out", "kept")) == 0
-    assert "the images themselves: what" in (here / "kept" / "report.html").read_text()
+    assert "the images themselves: the residual" in (here / "kept" / "report.html").read_text()
     few = ["--count", "5", "--explain", "none", "--out", "plain"]
     assert audit.main(options(run, *few, do=["Young=0", "Young=1"])) == 0
     facts = [json.loads((here / folder / "audit.json").read_text()) for folder in ("kept", "plain")]
@@ -145,78 +168,74 @@ class Oracle(ImageMechanismModule):
         return as_unit_float(self.data.true_counterfactual("test", z, a))
 
 
-def face_images(data):
-    return Images(data.images("test"), data.columns("test"), "test", data)
-
-
-def test_with_the_true_mechanism_the_estimate_is_the_truth(data):
+def test_with_the_true_mechanism_the_estimate_is_the_truth(run, data):
     oracle = Oracle(data)
     oracle.scm.fit(data.train_columns)
-    do = {"pale": {"Black_Hair": 1, "Pale_Skin": 1}, "serious": {"Smiling": 0}, "bright": {"Blond_Hair": 1}}
-    images, plan = face_images(data), Plan(do)
-    scores = table(oracle, ExternalClassifier(load_network(CLASSIFIER)), images, plan)
-    found = findings(scores, plan, {EVERYONE: torch.ones(len(images.x), dtype=torch.bool)})
+    do = ["Black_Hair=1,Pale_Skin=1", "Smiling=0", "Blond_Hair=1"]
+    found = audit_of(questions_about(TrainedModel(oracle, source=run), CLASSIFIER, do=do)).first
     assert found.model_error["mse_x"] == 0
-    for row in found.bias:
-        if row.do:
-            assert row.truth_within
-            assert row.values["bias"] == row.truth["bias"]
-            assert row.error == 0
-            assert row.untouched > 0
-    assert any(row.values["flipped"] > 0 for row in found.bias if row.do)
-
-
-class Counting(ExternalClassifier):
-    """Counts the images that it is asked about."""
-
-    def __init__(self, network):
-        super().__init__(network)
-        self.count = 0
-
-    def forward(self, x):
-        self.count += len(x)
-        return super().forward(x)
+    assert [row.change for row in found.findings] == do
+    for row in found.findings:
+        assert row.truth_within
+        assert row.flips["bias"] == row.truth["bias"]
+        assert row.error == 0
+        assert row.untouched > 0
+    assert any(row.flips["flipped"] > 0 for row in found.findings)
 
 
 @pytest.mark.parametrize("keep_residual", [False, True])
 def test_work_and_memory_are_bounded(run, data, keep_residual):
     """No more than a batch is decoded at once, only what an intervention changes, filled up to eight, and nothing twice."""
-    do = {"young": {"Young": 1}, "old": {"Young": 0}}
-    columns = data.columns("test")
-    tables = []
+    n, tables = len(data.images("test")), []
     for batch_size in (7, 100):
-        module, classifier = load_trained(run).module, Counting(load_network(CLASSIFIER))
-        images = Images(data.images("test"), columns, "test")
-        plan = Plan(do, ["Young", "Bangs"], 10, batch_size=batch_size, keep_residual=keep_residual)
-        tables.append(table(module, classifier, images, plan))
-        n = len(columns["Young"])
-        assert module.largest <= batch_size
-        filled = 4 * 7 * -(-n // batch_size)  # at most: two interventions and two lines in each batch
+        model, asked = load_trained(run), Counter()
+        questions = questions_about(
+            model, CLASSIFIER, do=["Young=1", "Young=0"], explain=["Young", "Bangs"], explain_count=10,
+            batch_size=batch_size, keep_residual=keep_residual,
+        )  # fmt: skip
+        assert model.module.decoded == 0  # nothing is drawn before all is decided
+        (classifier,) = questions.material.classifiers.values()
+        classifier.network.register_forward_pre_hook(lambda _, images, asked=asked: asked.update(images=len(images[0])))
+        answers, _ = answers_to(replace(questions, has_truth=False))
+        tables.append(answers)
+        assert model.module.largest <= batch_size
+        filled = 4 * 7 * -(-n // batch_size)  # at most: two interventions and two toggles in each batch
         # base, and every image's other age, which also is Young's importance; Bangs only where it is explained
-        assert 0 <= module.decoded - (n + n + 10) <= filled
+        assert 0 <= model.module.decoded - (n + n + 10) <= filled
         # real, base (or, with the residual kept, the reconstruction), two transformations, and the counterfactuals
-        assert 0 <= classifier.count - (4 * n + n + 10) <= filled
-        assert tables[-1]["flip/Bangs"].isnan().sum() == n - 10
-    torch.testing.assert_close(tables[0].values, tables[1].values, equal_nan=True)
+        assert 0 <= asked["images"] - (4 * n + n + 10) <= filled
+        assert np.isnan(answers[pictures(questions)[-1]]).sum() == n - 10
+    assert_close(*tables)
+
+
+def assert_close(one, other):
+    """Two tables of answers have the same pictures, and nearly the same answers to them."""
+    assert list(one) == list(other)
+    for picture, answers in one.items():
+        np.testing.assert_allclose(other[picture], answers, rtol=1e-5, atol=1e-6)
+
+
+def row_of(image, data):
+    """The number of a test image."""
+    (found,) = ((as_unit_float(data.images("test")) - image).abs().amax(dim=(1, 2, 3)) == 0).nonzero()[:, 0].tolist()
+    return found
 
 
 def test_examples_are_the_flipped_ones(run, data):
-    images, plan = face_images(data), Plan({"pale": {"Pale_Skin": 1}}, batch_size=20)
-    classifier, module = ExternalClassifier(load_network(CLASSIFIER)), load_trained(run).module
-    scores = table(module, classifier, images, plan)
-    chosen = flips(scores, "pale", 0.5, 3, seed=0)
-    assert sum(map(len, chosen.values())) > 0
-    for way, which in chosen.items():
-        assert len(which) <= 3
-        if len(which):
-            x, x_r, x_c = example_images(module, images, plan, "pale", which)
-            assert torch.equal(x, as_unit_float(data.images("test")[which]))
-            assert (classifier(x_c) > 0.5).tolist() == [way == "up"] * len(which)
-            assert (classifier(x_r) > 0.5).tolist() == [way == "down"] * len(which)
+    questions = questions_about(load_trained(run), CLASSIFIER, do=["Pale_Skin=1"], batch_size=20)
+    found = audit_of(questions)
+    classifier, flips = YesProbability(load_network(CLASSIFIER)), illustrate(questions, found).flips
+    assert flips
+    for flip in flips:
+        assert 0 < len(flip.real) <= EXAMPLES
+        assert len({row_of(image, data) for image in flip.real}) == len(flip.real)
+        up = flip.direction == "up"
+        assert (classifier(flip.counterfactual)[:, 0] > 0.5).tolist() == [up] * len(flip.real)
+        assert (classifier(flip.base)[:, 0] > 0.5).tolist() == [not up] * len(flip.real)
 
 
 class Part:
-    """One of two processes, as a table of scores sees it."""
+    """One of two processes, as the step that answers sees it."""
 
     device, count = torch.device("cpu"), 2
 
@@ -233,15 +252,19 @@ class Part:
 
 
 @pytest.mark.parametrize("keep_residual", [False, True])
-def test_the_parts_of_two_processes_add_up_to_the_whole(run, data, keep_residual):
-    images = face_images(data)
-    plan = Plan({"old": {"Young": 0}}, ["Young", "Bangs"], 15, batch_size=8, keep_residual=keep_residual)
-    classifier, module = ExternalClassifier(Reddish()), load_trained(run).module
-    whole = table(module, classifier, images, plan)
-    parts = [table(module, classifier, images, plan, processes=Part(rank)) for rank in (0, 1)]
-    assert all((part.values[1 - rank :: 2] == 0).all() for rank, part in enumerate(parts))
-    assert parts[0].names == whole.names
-    torch.testing.assert_close(parts[0].values + parts[1].values, whole.values, equal_nan=True)
+def test_the_parts_of_two_processes_add_up_to_the_whole(run, keep_residual):
+    questions = questions_about(
+        load_trained(run), Reddish(), do=["Young=0"], explain=["Young", "Bangs"], explain_count=15, batch_size=8,
+        keep_residual=keep_residual,
+    )  # fmt: skip
+    whole, readings = answers_to(questions)
+    parts, read = zip(*(answers_to(questions, Part(rank)) for rank in (0, 1)), strict=True)
+    for rank, part in enumerate(parts):
+        assert all((answers[1 - rank :: 2] == 0).all() for answers in part.values())
+    assert_close({picture: parts[0][picture] + parts[1][picture] for picture in parts[0]}, whole)
+    assert list(read[0].values) == list(readings.values)
+    for key, values in readings.values.items():
+        np.testing.assert_allclose(read[0].values[key] + read[1].values[key], values, rtol=1e-5)
 
 
 class Drawing(Shift):
@@ -252,19 +275,22 @@ class Drawing(Shift):
         return z + 0.2 * noise.normal(3, 1, 1), total
 
 
-def test_examples_of_a_mechanism_that_draws_are_the_images_that_were_counted(data):
-    module = Drawing(data.scm_spec, data.image_shape)
-    module.scm.fit(data.train_columns)
-    images = face_images(data)
-    classifier = ExternalClassifier(Reddish())
-    rows_ = (images.columns["Young"] == 1).nonzero()[3:9:2, 0]
+def test_examples_of_a_mechanism_that_draws_are_the_images_that_were_counted(run, data):
+    model, classifier = model_of(run, data, Drawing), YesProbability(Reddish())
     tables = []
     for batch_size in (6, 100):
-        plan = Plan({"old": {"Young": 0}}, batch_size=batch_size, seed=3)
-        tables.append(table(module, classifier, images, plan))
-        shown = example_images(module, images, plan, "old", rows_)
-        torch.testing.assert_close(classifier(shown.x_c), tables[-1]["do/old"][rows_])
-        torch.testing.assert_close(classifier(shown.x_r), tables[-1]["base"][rows_])
-    torch.testing.assert_close(tables[0].values, tables[1].values, equal_nan=True)
-    other = table(module, classifier, images, Plan({"old": {"Young": 0}}, seed=4))
-    assert not torch.allclose(other["base"], tables[0]["base"])
+        questions = questions_about(model, Reddish(), do=["Young=0"], batch_size=batch_size, seed=3)
+        found = audit_of(questions)
+        base, after = (found.answers["Reddish", one][:, 0] for one in questions.compared(*questions.interventions))
+        flips = illustrate(questions, found).flips
+        assert flips
+        for flip in flips:
+            rows_ = [row_of(image, data) for image in flip.real]
+            for images, said, table in ((flip.base, flip.before, base), (flip.counterfactual, flip.after, after)):
+                np.testing.assert_allclose(classifier(images)[:, 0], table[rows_], rtol=1e-5, atol=1e-6)
+                np.testing.assert_array_equal(np.float32(said), table[rows_])
+        tables.append(answers_to(questions)[0])
+    assert_close(*tables)
+    other, _ = answers_to(questions_about(model, Reddish(), do=["Young=0"], seed=4))
+    base = pictures(questions)[0]
+    assert not np.allclose(other[base], tables[0][base])

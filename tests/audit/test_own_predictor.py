@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from cfgen.audit import predictor as subject
-from cfgen.audit.predictor import FILE, FOLDER, accuracies, own_predictor
+from cfgen.audit.strength import _predictor as subject
+from cfgen.audit.strength import accuracies, own_predictor
+from cfgen.audit.strength._predictor import FILE, FOLDER
 from cfgen.checkpoints import load_module
+from cfgen.counterfactual import as_unit_float
 from cfgen.processes import Processes
 from cfgen.runs.model import TrainedModel
 from datamodules.base import Split
@@ -146,18 +148,24 @@ def test_where_nothing_can_be_kept_it_is_trained_all_the_same(data, tmp_path, mo
         assert own.path is None
 
 
-def test_a_rare_attribute_is_not_passed_over(tmp_path, monkeypatch):
-    """Where a predictor cannot be sure, it does not just say what is most frequent."""
-    data = Rare({"Hat": FACES["Bangs"]}, rows=600, strength=0.02)
+@pytest.mark.parametrize(("rows", "strength"), [(600, 0.02), (1200, 0.06)])
+def test_a_rare_attribute_is_not_passed_over(tmp_path, monkeypatch, rows, strength):
+    """Where a predictor cannot be sure, it does not just say what is most frequent; where it can learn, it does."""
+    data = Rare({"Hat": FACES["Bangs"]}, rows=rows, strength=strength)
     data.setup()
     monkeypatch.setattr(subject, "RECIPES", {28: subject.Recipe(epochs=4)})
     fair = own_predictor(model_of(data, tmp_path / "model"), data)
     monkeypatch.setattr(subject, "prior_logits", lambda a, schema: 0.0)
     plain = own_predictor(model_of(data, tmp_path / "other"), data)
-    seen, passed_over = (subject.read_all(own.predictor, data.images("val"))["Hat"] for own in (fair, plain))
+    images = as_unit_float(data.images("val"))
+    seen, passed_over = (own.predictor.read(images)["Hat"] for own in (fair, plain))
     assert passed_over.mean() == 0
-    assert 0.1 < seen.mean() < 0.9
-    assert fair.accuracy["Hat"] > plain.accuracy["Hat"] == 0.5
+    assert plain.accuracy["Hat"] == 0.5
+    if strength < 0.05:  # hidden by noise: it guesses, and its accuracy is chance
+        assert 0.1 < seen.mean() < 0.9
+    else:
+        assert 0 < seen.mean() < 0.9
+        assert fair.accuracy["Hat"] > 0.65  # 0.84 to 0.87 for three seeds
 
 
 def test_accuracies_are_of_what_both_know(data):

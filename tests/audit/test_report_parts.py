@@ -3,56 +3,64 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
-import torch
 
-from cfgen.audit.report.figures import attribute_ranking, audit_figures, fairness_scatter
-from cfgen.audit.report.quality import quality_rows, warnings, warnings_of_all
-from cfgen.audit.report.text import SHORT
-from cfgen.audit.results import EVERYONE, Importance, findings
-from cfgen.audit.transformations import AFFINE
+from cfgen.audit._importance import Importance
+from cfgen.audit._quality import warnings, warnings_of_all
+from cfgen.audit.questions import EVERYONE
+from cfgen.audit.report import ScatterPanel, attribute_ranking, fairness_scatter
+from cfgen.audit.report._figures import report_figures
+from cfgen.audit.report._page import scores_of
+from cfgen.audit.report._words import SHORT
 from cfgen.reporting.files import png, table
-from tests.audit.found import OLD, PALE, PLAN, THICK, WITH_CURVE, N, audited, effect, lines, result, scores, table_of
+from tests.audit.found import (
+    ALONE,
+    FACTS,
+    OLD,
+    PALE,
+    THICK,
+    WITH_CURVE,
+    audited,
+    judged,
+    pictures,
+    probabilities,
+    result,
+    result_of_classes,
+)
+from tests.audit.report_reader import page_of
 
 
-def found(more=None):
-    return findings(scores(more), PLAN, {EVERYONE: torch.ones(N, dtype=torch.bool)}, resamples=200, lines=lines())
+def poor(one):
+    return replace(one, model_error=one.model_error | {"agreement": 0.93})
 
 
-def test_a_poor_model_is_warned_of_however_large_the_bias():
-    good = found()
-    assert warnings(good, PLAN) == []
-    assert max(abs(row.values["bias"]) for row in good.bias) > 0.1
-    poor = replace(good, model_error=good.model_error | {"agreement": 0.93})
-    (plain,) = warnings(poor, PLAN)
-    (kept,) = warnings(poor, replace(PLAN, keep_residual=True))
+def test_a_poor_model_is_warned_about_however_large_the_bias():
+    good = audited()
+    assert warnings(good, keep_residual=False) == []
+    (plain,), (kept,) = (warnings(poor(good), keep_residual) for keep_residual in (False, True))
     assert plain != kept
     assert all("7.0 % of the" in text for text in (plain, kept))
-    one = audited()
-    one = replace(one, findings=replace(one.findings, model_error=poor.model_error))
-    assert result(one).report_html().count(plain.partition(",")[0]) == 1
+    assert page_of(result(poor(good))).plain.count(plain.partition(",")[0]) == 1
 
 
-def test_what_is_warned_of_for_all_is_said_once():
-    good = found()
-    poor = replace(good, model_error=good.model_error | {"agreement": 0.93})
-    (text,) = warnings(poor, PLAN)
-    assert warnings_of_all({"a": poor, "b": poor}, PLAN) == [text]
-    assert warnings_of_all({"a": poor, "b": good}, PLAN) == [f"a: {text}"]
+def test_a_warning_that_all_classifiers_share_is_given_once():
+    good = audited()
+    (text,) = warnings(poor(good), keep_residual=False)
+    assert warnings_of_all({"a": poor(good), "b": poor(good)}, False) == [text]
+    assert warnings_of_all({"a": poor(good), "b": good}, False) == [f"a: {text}"]
 
 
 @pytest.mark.parametrize(("positive", "same", "other"), [(0.0, "no", "yes"), (1.0, "yes", "no")])
-def test_answers_that_flip_one_way_only_are_warned_of(positive, same, other):
-    good = found()
-    stuck = replace(good, model_error=good.model_error | {"positive_base": positive})
-    (warning,) = warnings(stuck, PLAN)
+def test_answers_that_flip_in_one_direction_only_are_warned_about(positive, same, other):
+    one = audited()
+    stuck = replace(one, model_error=one.model_error | {"positive_base": positive})
+    (warning,) = warnings(stuck, keep_residual=False)
     assert f"says {same} to every base image, so answers can only flip to {other}" in warning
 
 
-def test_counterfactuals_no_better_than_the_images_are_warned_of():
-    real = scores()["real"]
-    more = {f"true/{OLD}": 1 - real, f"error/{OLD}": real, f"untouched/{OLD}": real}
-    (warning,) = warnings(found(more), PLAN)
+def test_counterfactuals_no_better_than_the_images_are_warned_about():
+    (warning,) = warnings(audited(truth={OLD: (0.0, 0.5, 0.5)}), keep_residual=False)
     assert warning.endswith(": do(Young=0): 127.50 against 127.50.")
 
 
@@ -87,38 +95,39 @@ ABOUT = {
     ],
 )
 def test_scores_of_the_model_and_of_the_named_attributes_are_shown(given, shown):
-    """A file of scores says itself what they are of; of one that does not, only those of the model as a whole."""
-    copied = [name for name, _ in quality_rows(found(), PLAN, given, predictor=False) if "(cfgen evaluate)" in name]
+    """Without descriptions in the file, only scores of the whole model are shown."""
+    assert [name for name, _ in scores_of(given, {"Young"})] == shown
+    page = page_of(result(facts=FACTS | {"model_scores": given}))
+    copied = [row[0] for row in page.rows if "(cfgen evaluate)" in row[0]]
     assert copied == [f"{name} (cfgen evaluate)" for name in shown]
 
 
-def test_how_strongly_the_model_draws_is_said():
-    one = audited(effects={(EVERYONE, OLD): replace(effect(), strength=None)})
-    rows = dict(quality_rows(one.findings, PLAN, {}, predictor=True))
-    said = [value for name, value in rows.items() if "strength" in name]
-    assert said == [
-        "68.0 % (95 % confidence interval 58.0 % to 78.0 %)",
-        "not measured: the predictor does not know these attributes",
-    ]
-    assert any("no predictor" in value for _, value in quality_rows(one.findings, PLAN, {}, predictor=False))
-    unsure = replace(effect().strength, judged=False, value=math.nan)
-    one = audited(effects={(EVERYONE, PALE): replace(effect(), strength=unsure)})
-    assert any("cannot tell" in value for _, value in quality_rows(one.findings, PLAN, {}, predictor=True))
+def test_the_strength_of_interventions_is_shown():
+    def strengths(effects, facts=FACTS):
+        found = result(audited(questions=ALONE, effects=effects), questions=ALONE, facts=facts)
+        return [row[1] for row in page_of(found).rows if "strength in counterfactuals" in row[0]]
+
+    none = {(EVERYONE, OLD): judged(strength=None)}
+    assert strengths(none) == ["68.0 % (58.0 % to 78.0 %)", "not measured"]
+    assert strengths(none, FACTS | {"predictor": None}) == ["not measured: this audit had no predictor"]
+    unsure = judged()
+    unsure = unsure._replace(strength=replace(unsure.strength, judged=False, value=math.nan))
+    assert "cannot tell" in strengths({(EVERYONE, PALE): unsure})[0]
 
 
 def test_quadrants_show_the_shares_of_the_table():
-    figure = fairness_scatter(scores(), [f"do/{PALE}", f"do/{OLD}"], ["pale", "age"], 0.5, "A")
-    rows = {row.change: row.values for row in found().bias if row.among == EVERYONE}
+    base, after = probabilities()
+    panels = [ScatterPanel(name, base, after[name], base > 0.5, after[name] > 0.5) for name in (PALE, OLD)]
+    figure = fairness_scatter(panels, 0.5, "A")
     for axes, name in zip(figure.axes, (PALE, OLD), strict=False):
-        shown = [text.get_text() for text in axes.texts]
-        assert shown == [f"{rows[name]['up']:.1%}", f"{rows[name]['down']:.1%}"]
-        assert sum(len(points.get_offsets()) for points in axes.collections) == rows[name]["n"]
+        row = audited().finding(EVERYONE, name)
+        assert [text.get_text() for text in axes.texts] == [f"{row.flips[key]:.1%}" for key in ("up", "down")]
+        assert sum(len(points.get_offsets()) for points in axes.collections) == row.n
 
 
-def test_the_ranking_has_the_strongest_of_both_kinds():
-    given = [
-        Importance(f"a{i}", score, score - 0.01, score + 0.01, 9) for i, score in enumerate([0.1, 0.4, -0.3, 0.2, -0.1])
-    ]
+def test_the_ranking_has_the_strongest_of_both_signs():
+    scores = [0.1, 0.4, -0.3, 0.2, -0.1]
+    given = [Importance(f"a{i}", score, score - 0.01, score + 0.01, 9) for i, score in enumerate(scores)]
     axes = attribute_ranking(given, k=2).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a1", "a3", "a4", "a2"]
     assert [patch.get_width() for patch in axes.patches] == [0.4, 0.2, -0.1, -0.3]
@@ -126,17 +135,12 @@ def test_the_ranking_has_the_strongest_of_both_kinds():
     assert "one more pixel" in attribute_ranking([wide], k=1).axes[0].get_yticklabels()[0].get_text()
 
 
-def test_importance_is_signed_by_the_attribute():
-    (importance,) = found().importance
-    assert importance.score == pytest.approx(0.1)  # without youth 0.1 less probable
-    assert importance.low == pytest.approx(importance.high, abs=1e-6)
-
-
 @pytest.fixture(scope="module")
 def figures():
-    bad = {(EVERYONE, PALE): effect("overlap", combined=None, model=0.31), (EVERYONE, THICK): effect(combined=0.44)}
-    one = audited(plan=WITH_CURVE, effects=bad, label="$x^$")
-    return audit_figures(result(one, audited("runs/second", plan=WITH_CURVE), plan=WITH_CURVE))
+    bad = {(EVERYONE, PALE): judged("overlap", combined=None, model=0.31), (EVERYONE, THICK): judged(combined=0.44)}
+    one = audited(questions=WITH_CURVE, effects=bad, label="$x^$")
+    both = result(one, audited("runs/second", questions=WITH_CURVE), questions=WITH_CURVE)
+    return {each.name: each for each in report_figures(both, pictures("runs/first", "runs/second"))}
 
 
 def test_figures_of_every_classifier_have_names_of_their_own(figures):
@@ -146,51 +150,78 @@ def test_figures_of_every_classifier_have_names_of_their_own(figures):
     }  # fmt: skip
 
 
+def test_every_figure_is_described(figures):
+    assert all(len(one.description) > 20 for one in figures.values())
+    assert "Young +10.0" in figures["local_3"].description
+    assert "Young causes Gray_Hair" in figures["causal_graph"].description
+    example = figures["flipped_up_Black_Hair=1+Pale_Skin=1"]
+    assert (example.verdict, example.classifier) == ("overlap", "first")
+    assert "flips to yes under do(Black_Hair=1, Pale_Skin=1)" in example.description
+
+
 def test_names_from_outside_are_no_formulas(figures):
     for name in ("fairness_do", "local_3", "attribute_ranking"):
-        assert png(figures[name]).startswith(b"\x89PNG")
+        assert png(figures[name].figure).startswith(b"\x89PNG")
 
 
-def test_the_curve_shows_the_models_line_and_the_combined_estimates(figures):
-    first, second = figures["curve_width"].axes
-    line = next(line for line in first.lines if list(line.get_xdata()) == [1.0, 2.0])
-    assert list(line.get_ydata()) == pytest.approx([20, 20])
-    marks = {line.get_xdata()[0]: line.get_ydata()[0] for line in first.lines if len(line.get_xdata()) == 1}
-    assert marks == pytest.approx({1.0: 25, 2.0: 44})
+def points(axes, label):
+    """The points of an estimate in a figure, as (x, y)."""
+    return [
+        pair
+        for container in axes.containers
+        if container.get_label() == label
+        for pair in zip(*container.lines[0].get_data(), strict=True)
+    ]
+
+
+def test_the_curve_shows_model_only_and_combined_estimates(figures):
+    first, second = figures["curve_width"].figure.axes
+    assert np.allclose(points(first, "model-only estimate"), [(1, 20), (2, 20)])
+    assert np.allclose(points(first, "combined estimate"), [(1, 25), (2, 44)])
     assert first.get_ylim() == second.get_ylim()
 
 
-def test_estimates_have_their_verdicts(figures):
-    (axes,) = figures["estimates"].axes
+def test_the_forest_plot_has_all_estimates_and_their_verdicts(figures):
+    (axes,) = figures["estimates"].figure.axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
-    (pale, *_) = (text for text in labels if "Pale_Skin" in text and "first" in text)
-    assert SHORT["overlap"] in pale
+    assert len(points(axes, "model-only estimate")) == len(labels) == 2 * 2 * len(WITH_CURVE.interventions)
+    assert len(points(axes, "combined estimate")) == len(labels) - 1
+    (pale,) = (text for text in labels if SHORT["overlap"] in text)
+    assert "Pale_Skin" in pale
+    assert "first" in pale
     assert sum(SHORT["agrees"] in text for text in labels) == len(labels) - 1
-    titles = " ".join(axes.get_title() for axes in figures["fairness_do"].axes)
+    titles = " ".join(axes.get_title() for axes in figures["fairness_do"].figure.axes)
     assert SHORT["overlap"] in titles
 
 
+def test_the_forest_plot_shows_the_ground_truth():
+    found = result(audited(questions=ALONE, truth={OLD: (-0.5, 0.1, 0.3)}), questions=ALONE)
+    (axes,) = report_figures(found, pictures())[0].figure.axes
+    (truth,) = (line for line in axes.lines if line.get_label() == "ground truth")
+    assert list(truth.get_xdata()) == [-50]
+
+
 def test_a_single_image_is_explained_by_its_own_scores(figures):
-    image, first, second = figures["local_3"].axes
+    image, first, second = figures["local_3"].figure.axes
     assert len(image.images) == 1
     assert [patch.get_width() for patch in first.patches] == pytest.approx([0.1])
     assert [label.get_text() for label in first.get_yticklabels()] == ["Young"]
     assert first.get_xlim() == second.get_xlim()
 
 
+def test_classes_have_matrices_and_only_one_is_shown_in_detail():
+    found = {one.name: one for one in report_figures(result_of_classes(), pictures("dog"))}
+    assert set(found) == {
+        "estimates", "fairness_do", "fairness_affine", "attribute_ranking", "flipped_up_Black_Hair=1+Pale_Skin=1", "local_3",
+        "matrix_Black_Hair=1+Pale_Skin=1", "matrix_Young=0", "causal_graph",
+    }  # fmt: skip
+    assert "27.8 % of 90 images change their class" in found["matrix_Black_Hair=1+Pale_Skin=1"].description
+    (shares, *_) = ([text.get_text() for text in axes.texts] for axes in found["fairness_do"].figure.axes)
+    assert shares == ["22.2%", "5.6%"]
+
+
 def test_tables_hold_numbers_of_all_rows():
-    text = table([row.record() for row in found().bias]).splitlines()
-    assert len(text) == 1 + len(AFFINE) + 2
+    text = table([row.record() for row in audited(questions=ALONE).bias]).splitlines()
+    assert len(text) == 1 + 2 + 2
     assert text[0].startswith("among,change,kind,n,flipped,")
     assert table([{"a": 1 / 3, "b": math.nan}]) == "a,b\n0.333333,nan\n"
-
-
-def test_a_table_made_elsewhere_needs_no_baselines():
-    """As an evaluation makes one: the classifier's answers under interventions, and nothing else."""
-    whole = scores()
-    part = table_of({name: whole[name] for name in whole.names if name not in AFFINE and name != "mse"})
-    members = {EVERYONE: torch.ones(N, dtype=torch.bool)}
-    made = findings(part, PLAN, members, resamples=0, lines=lines())
-    assert [row.change for row in made.bias] == list(PLAN.do)
-    assert math.isnan(made.model_error["mse_x"])
-    assert made.importance == found().importance

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cfgen.audit.transformations import brighten, horizontal_flip
+from cfgen.audit._transformations import brighten, horizontal_flip
 
 X = torch.rand(3, 3, 8, 6, generator=torch.Generator().manual_seed(0))
 

@@ -19,7 +19,8 @@ import torch
 from safetensors.torch import save_file
 
 from cfgen.__main__ import main
-from cfgen.audit import calibration, library
+from cfgen.audit import _answer, _audit
+from cfgen.audit.strength import _calibrate
 from cfgen.command_line import run_command
 from cfgen.errors import Terminated, UserError, unknown_name
 from cfgen.evaluation import run as evaluation
@@ -167,8 +168,8 @@ MIDDLE = {
     "generate": [(generation, "sweep"), (generation, "png_of")],
     "evaluate": [(evaluation, "sweep")],
     "compare": [(evaluation, "sweep")],
-    "audit": [(library, "effects"), (library, "compute_scores")],
-    "calibrate": [(calibration, "read_data")],
+    "audit": [(_audit, "prepare"), (_answer, "sweep"), (_audit, "estimate"), (_audit, "illustrate")],
+    "calibrate": [(_calibrate, "read_data")],
     "export": [(exporting, "write_checksums"), (exporting, "model_card")],
     "data": [(looking, "contact_sheet")],
 }
@@ -178,7 +179,7 @@ MIDDLE = {
 @pytest.mark.parametrize("command", WORDS)
 def test_a_signal_ends_a_command_at_once_and_nothing_is_left(here, monkeypatch, capsys, command, number):
     if command == "calibrate":
-        monkeypatch.setattr(calibration, "fitting_predictor", lambda *given: None)
+        monkeypatch.setattr(_calibrate, "check_predictor", lambda *given: None)
     before = everything(here)
     for module, name in MIDDLE[command]:
         with monkeypatch.context() as patch:

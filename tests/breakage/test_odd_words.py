@@ -9,7 +9,7 @@ from PIL import Image
 
 from cfgen import figures
 from cfgen.__main__ import main
-from cfgen.audit.report.console import show as show_audit
+from cfgen.audit.report import show as show_audit
 from cfgen.checkpoints import located
 from cfgen.errors import UserError
 from cfgen.evaluation import evaluate
@@ -20,7 +20,7 @@ from cfgen.reporting.dataset.sheet import contact_sheet
 from cfgen.reporting.files import png
 from cfgen.io.files import exists
 from cfgen.scm.graph import CausalGraph
-from tests.audit.found import audited, result, without_pictures
+from tests.audit.found import audited, result
 from tests.breakage.tiny import WORDS, painted
 from tests.fakes import BINARY, Painted
 from tests.refusals import refusal
@@ -54,7 +54,7 @@ def test_figures_with_such_names():
 
 
 def test_tables_with_such_names(here, capsys):
-    show_audit(without_pictures(result(audited(name="[/red]", label=MARKUP))))
+    show_audit(result(audited(name="[/red]", label=MARKUP)))
     assert f"towards {MARKUP}" in " ".join(capsys.readouterr().out.split())
     painted(here / "odd", attributes={"[i]": BINARY, "b": BINARY, "c": BINARY})
     show_evaluation(evaluate(here / "odd", metrics=["cycles", "reversibility"], predictor=["none"]))

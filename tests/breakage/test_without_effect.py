@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from cfgen.audit.library import audit
-from cfgen.audit.respondents import respondents
+from cfgen.audit import audit
+from cfgen.classifiers import ExternalClassifier, YesProbability, load_classifiers
 from cfgen.errors import UserError
 from cfgen.evaluation import evaluate
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.run import choose
 from cfgen.evaluation.subject import subjects_of
-from cfgen.external.classifier import ExternalClassifier
 from cfgen.runs.generation import generate
 from cfgen.runs.model import load_trained
 from lightning_modules import Classifier
@@ -18,7 +17,7 @@ from tests.audit.worlds import Bright
 from tests.fakes import ReadStripes, Stripes
 
 DO = {"Bangs": 1}
-PLAIN = {"resize": None, "mean": (0.0,), "std": (1.0,), "layout": "nchw", "output": "logit"}
+SHAPE = (1, 28, 28)
 
 
 def stripes() -> Stripes:
@@ -28,7 +27,6 @@ def stripes() -> Stripes:
 @pytest.mark.parametrize(
     ("options", "argument"),
     [
-        ({"threshold": 0.3, "output": "class"}, "threshold"),
         ({"explain": (), "explain_count": 5}, "explain_count"),
         ({"do": [DO, "Bangs=1"]}, "do"),
         ({"do": ["Bangs=1", "Bangs=1.0"]}, "do"),
@@ -37,8 +35,10 @@ def stripes() -> Stripes:
         ({"explain": ["Bangs", "Bangs"]}, "explain"),
         ({"subgroups": ["Bangs", "Bangs"]}, "subgroups"),
         ({"local": [1, 1]}, "local"),
-        ({"strengths": [0.5, 0.5]}, "strengths"),
-        ({"strengths": [1.0]}, "strengths"),
+        ({"curves": ["Bangs", "Bangs"]}, "curve"),
+        ({"focus": ["no", "no"]}, "class"),
+        ({"adjust": ["year", "year"]}, "adjust"),
+        ({"strengths": [0.5]}, "strengths"),  # there is no such option
         ({"hold": ["Black_Hair"]}, "hold"),
         ({"models": ["run"]}, "model"),
         ({"models": ["run/last.ckpt"]}, "model"),
@@ -51,27 +51,33 @@ def test_of_an_audit(options, argument):
     assert refusal.value.argument == argument
 
 
+def test_of_a_classifier():
+    with pytest.raises(UserError) as refusal:
+        ExternalClassifier(Bright(), threshold=0.3, output="class")
+    assert refusal.value.argument == "threshold"
+
+
 @pytest.mark.parametrize(
     "given", [{"resize": (32, 32)}, {"mean": (0.5,)}, {"std": (2.0,)}, {"layout": "nhwc"}, {"output": "probability"}]
 )
 def test_how_a_classifier_of_ours_is_asked_is_known(given):
-    own = Classifier((1, 28, 28), classes=2, width=0.05)
+    own = Classifier(SHAPE, classes=2, width=0.05)
     (argument,) = given
     with pytest.raises(UserError) as refusal:
-        respondents([own, own], None, trusted=False, **PLAIN | given)
+        load_classifiers([ExternalClassifier(own, **given)] * 2, SHAPE)
     assert refusal.value.argument == argument
     # beside one of somebody else's it is about that one
-    ours, theirs = respondents([own, Bright()], None, trusted=False, **PLAIN | given)
-    x = torch.rand(3, 1, 28, 28)
-    assert torch.equal(ours.classifier.prepare(x), x)
-    assert torch.equal(theirs.classifier.prepare(x), ExternalClassifier(Bright(), **PLAIN | given).prepare(x))
-    assert (ours.classifier.output, theirs.classifier.output) == ("logit", given.get("output", "logit"))
+    ours, theirs = load_classifiers([ExternalClassifier(one, **given) for one in (own, Bright())], SHAPE)
+    x = torch.rand(3, *SHAPE)
+    assert torch.equal(ours.network.prepare(x), x)
+    assert torch.equal(theirs.network.prepare(x), YesProbability(Bright(), **given).prepare(x))
+    assert (ours.network.output, theirs.network.output) == ("logit", given.get("output", "logit"))
 
 
 def test_a_classifier_of_ours_can_be_asked_in_its_own_size():
-    own = Classifier((1, 28, 28), classes=2, width=0.05)
-    (one,) = respondents(own, None, trusted=False, **PLAIN | {"resize": (28, 28)})
-    assert one.classifier.prepare(torch.rand(3, 1, 14, 14)).shape == (3, 1, 28, 28)
+    own = Classifier(SHAPE, classes=2, width=0.05)
+    (one,) = load_classifiers([ExternalClassifier(own, resize=(28, 28))], SHAPE)
+    assert one.network.prepare(torch.rand(3, 1, 14, 14)).shape == (3, 1, 28, 28)
 
 
 @pytest.mark.parametrize(

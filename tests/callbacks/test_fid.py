@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from callbacks import FID
-from cfgen import fit
+from cfgen.commands import fit
 from cfgen.errors import UserError
 from cfgen.runs.model import load_mechanism
 from datamodules import MorphoMNIST

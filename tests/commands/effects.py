@@ -7,6 +7,8 @@ An entry has the words that are added to the command's `WORDS`, and everything t
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cfgen.interventions import Set
+
 __all__ = ["EFFECTS", "WITHOUT_EFFECT", "WORDS", "Effect"]
 
 WORDS = {
@@ -42,16 +44,7 @@ def section(**changes: Any) -> dict[str, Any]:
 
 def taken(*words: str, **changes: Any) -> dict[str, Any]:
     """What the app's classifiers take, and how that is said on a command line."""
-    usual = {
-        "resize": None,
-        "mean": (0.0,),
-        "std": (1.0,),
-        "layout": "nchw",
-        "output": "logit",
-        "positive": None,
-        "classes": (),
-    }
-    return {"Catalogue.inputs": usual | changes, "Studio.inputs": list(words)}
+    return {"Catalogue.inputs": changes, "Studio.inputs": list(words)}
 
 
 # a page is written in place of an export
@@ -70,7 +63,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "std": Effect("--std 2", taken("--std", "2", std=(2.0,))),
         "layout": Effect("--layout nhwc", taken("--layout", "nhwc", layout="nhwc")),
         "output": Effect("--output class", taken("--output", "class", output="class")),
-        "positive": Effect("--positive 3", taken("--positive", "3", positive=3)),
+        "positive": Effect("--positive 3", taken("--positive", "3", positive=(3,))),
         "classes": Effect("--classes gull,tern", taken("--classes", "gull,tern", classes=("gull", "tern"))),
         "trusted": Effect("--trusted", {"Catalogue.trusted": True, "load_network.trusted": True}),
         "host": Effect(
@@ -83,7 +76,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "audit": {
         "model": Effect("--model other", {"audit.models": ["other"]}),
         "classifier": Effect("--classifier own.onnx", {"audit.classifier": ["theirs.onnx", "own.onnx"]}),
-        "trusted": Effect("--trusted", {"audit.trusted": True, "load_trained.trusted": True}),
+        "trusted": Effect("--trusted", {"ExternalClassifier.trusted": True, "load_trained.trusted": True}),
         "do": Effect("--do Bangs=1", {"audit.do": ["Young=0", "Bangs=1"]}),
         "among": Effect("--among Bangs=1", {"audit.among": ["Bangs=1"]}),
         "subgroups": Effect("--subgroups Bangs,Young", {"audit.subgroups": ["Bangs", "Young"]}),
@@ -91,22 +84,21 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "hold": Effect("--hold Gray_Hair", {"audit.hold": ["Gray_Hair"]}),
         "adjust": Effect("--adjust year", {"audit.adjust": ["year"]}),
         "pairs": Effect("--pairs 20", {"audit.pairs": 20}),
-        "strengths": Effect("--strengths 0.5,2", {"audit.strengths": (0.5, 2.0)}),
         "explain": Effect("--explain none", {"audit.explain": []}),
         "local": Effect("--local 0,7", {"audit.local": [0, 7]}),
         "explain_count": Effect("--explain_count 5", {"audit.explain_count": 5}),
         "keep_residual": Effect("--keep_residual", {"audit.keep_residual": True}),
         "predictor": Effect("--predictor none", {"audit.predictor": "none"}),
-        "resize": Effect("--resize 8x9", {"audit.resize": (8, 9)}),
-        "mean": Effect("--mean 0.1,0.2,0.3", {"audit.mean": (0.1, 0.2, 0.3)}),
-        "std": Effect("--std 2", {"audit.std": (2.0,)}),
-        "layout": Effect("--layout nhwc", {"audit.layout": "nhwc"}),
-        "output": Effect("--output class", {"audit.output": "class"}),
-        "positive": Effect("--positive 3 --positive 4", {"audit.positive": [3, 4]}),
-        "classes": Effect("--classes gull,tern", {"audit.classes": ["gull", "tern"]}),
+        "resize": Effect("--resize 8x9", {"ExternalClassifier.resize": (8, 9)}),
+        "mean": Effect("--mean 0.1,0.2,0.3", {"ExternalClassifier.mean": (0.1, 0.2, 0.3)}),
+        "std": Effect("--std 2", {"ExternalClassifier.std": (2.0,)}),
+        "layout": Effect("--layout nhwc", {"ExternalClassifier.layout": "nhwc"}),
+        "output": Effect("--output class", {"ExternalClassifier.output": "class"}),
+        "positive": Effect("--positive 3 --positive 4", {"ExternalClassifier.positive": (3, 4)}),
+        "classes": Effect("--classes gull,tern", {"ExternalClassifier.classes": ("gull", "tern")}),
         "class": Effect("--class tern", {"audit.focus": ["tern"]}),
-        "threshold": Effect("--threshold 0.3", {"audit.threshold": 0.3}),
-        "label": Effect("--label hired", {"audit.label": "hired"}),
+        "threshold": Effect("--threshold 0.3", {"ExternalClassifier.threshold": 0.3}),
+        "label": Effect("--label hired", {"ExternalClassifier.label": "hired"}),
         "split": Effect("--split val", {"audit.split": "val"}),
         "count": Effect("--count 7", {"audit.count": 7}),
         "batch_size": Effect("--batch_size 7", {"audit.batch_size": 7}),
@@ -174,7 +166,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "generate": {
         "model": Effect("", {"load_trained.what": "other"}, instead="other --do Young=0"),
-        "do": Effect("--do Bangs=1", {"generate.do": {"Young=0": {"Young": 0}, "Bangs=1": {"Bangs": 1}}}),
+        "do": Effect("--do Bangs=1", {"generate.do": {"Young=0": Set("Young=0", {"Young": 0}), "Bangs=1": Set("Bangs=1", {"Bangs": 1})}}),
         "index": Effect("--index 3-5", {"generate.index": [3, 4, 5]}),
         "hold": Effect("--hold Gray_Hair", {"generate.hold": ["Gray_Hair"]}),
         "images": Effect("--images a.png b.png", {"generate.images": ["a.png", "b.png"]}),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cfgen.__main__ import COMMANDS
+from cfgen.classifiers import ExternalClassifier
 
 __all__ = ["PARSED", "Recorder", "parser_of"]
 
@@ -21,9 +22,7 @@ FITTING = ("fit", "quickstart")
 
 
 def module_of(command: str) -> Any:
-    """The module that has a command's parser."""
-    module = importlib.import_module(f"cfgen.{command}")
-    return module if hasattr(module, "parser") else importlib.import_module(f"cfgen.{command}.command")
+    return importlib.import_module(f"cfgen.commands.{command}")
 
 
 def tasks_of(command: str) -> list[str]:
@@ -57,6 +56,7 @@ class Result:
     path: Path = Path()
 
     study: Any = None
+    provenance: dict[str, Any] = field(default_factory=dict)
 
     def save(self, folder: Any = None, **options: Any) -> Any:
         self.calls |= {"save": folder} | {f"save.{name}": value for name, value in options.items()}
@@ -99,15 +99,15 @@ class Recorder:
         self.patch = monkeypatch
         self.calls: dict[str, Any] = {}
         for place in (
-            "cfgen.audit.calibration.calibrate", "cfgen.audit.library.audit", "cfgen.audit.report.console.show",
-            "cfgen.data.command.built_data", "cfgen.data.console.show", "cfgen.evaluation.compare", "cfgen.evaluation.evaluate",
+            "cfgen.audit.strength.calibrate", "cfgen.audit.audit", "cfgen.audit.write_report", "cfgen.audit.report.show",
+            "cfgen.commands.data.built_data", "cfgen.data.console.show", "cfgen.evaluation.compare", "cfgen.evaluation.evaluate",
             "cfgen.evaluation.terminal.show", "cfgen.app.static_page.write_page",
             "cfgen.reporting.dataset.look", "cfgen.reporting.files.new_results", "cfgen.runs.data.require_finished", "cfgen.runs.data.results_folder",
             "cfgen.runs.export.export", "cfgen.runs.generation.generate", "cfgen.runs.model.load_trained",
-            "cfgen.runs.verification.verify", "cfgen.training.recipe.recipe_for", "cfgen.calibrate.command.show",
+            "cfgen.runs.verification.verify", "cfgen.training.recipe.recipe_for", "cfgen.commands.calibrate.show",
             "cfgen.app.catalogue.Catalogue", "cfgen.app.server.create_app", "cfgen.app.serving.open_browser", "cfgen.app.studio.Studio",
-            "cfgen.audit.classifiers.load.load_network", "cfgen.study.analysis.analyse", "cfgen.study.command.show",
-            "cfgen.study.command.told", "cfgen.study.making.new_study",
+            "cfgen.classifiers.load_network", "cfgen.study.analysis.analyse", "cfgen.commands.study.show",
+            "cfgen.commands.study.told", "cfgen.study.making.new_study",
         ):  # fmt: skip
             self.replace(place)
         self.replace("cfgen.app.serving.bound", SimpleNamespace(getsockname=lambda: ("", 8642)))
@@ -121,11 +121,13 @@ class Recorder:
         module_name, _, name = place.rpartition(".")
         module = importlib.import_module(module_name)
         signature = inspect.signature(getattr(module, name))
+        keywords = next((one.name for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD), "")
 
         def recorded(*arguments: Any, **options: Any) -> Any:
             given = signature.bind(*arguments, **options).arguments
-            given |= given.pop("options", {}) if name == "compare" else {}  # those of `evaluate`, passed on
-            self.calls |= {f"{name}.{argument}": value for argument, value in given.items()}
+            given |= given.pop(keywords, {})
+            for argument, value in given.items():
+                self.calls |= described(f"{name}.{argument}", value)
             return Result(self.calls) if returns is None else returns
 
         self.patch.setattr(module, name, recorded)
@@ -137,6 +139,15 @@ class Recorder:
         code = getattr(module_of(command), task or "command")(list(words))
         kept = {key: value for key, value in self.calls.items() if not is_made(value)}
         return kept | ({"exit code": code} if code else {})
+
+
+def described(place: str, value: Any) -> dict[str, Any]:
+    """An argument by its place; of classifiers, what they are, and the settings, which are those of all of them."""
+    if not (isinstance(value, list) and any(isinstance(one, ExternalClassifier) for one in value)):
+        return {place: value}
+    settings = [one.settings for one in value]
+    assert settings == settings[:1] * len(settings)
+    return {place: [one.network for one in value]} | {f"ExternalClassifier.{k}": v for k, v in settings[0].items()}
 
 
 def is_made(value: Any) -> bool:

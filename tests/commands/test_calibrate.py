@@ -12,11 +12,12 @@ import torch
 import yaml
 
 import cfgen
-from cfgen import calibrate, checkpoints, export
-from cfgen.audit import predictor as own
-from cfgen.audit.calibration import Calibration, model_fingerprint, read_calibration
-from cfgen.audit.calibration import calibrate as measure
-from cfgen.calibrate.command import show
+from cfgen import checkpoints
+from cfgen.audit.strength import Calibration, model_fingerprint, read_calibration
+from cfgen.audit.strength import _predictor as own
+from cfgen.audit.strength import calibrate as measure
+from cfgen.commands import calibrate, export
+from cfgen.commands.calibrate import show
 from cfgen.errors import UserError
 from cfgen.processes import Processes
 from cfgen.runs.data import run_data

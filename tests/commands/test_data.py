@@ -9,8 +9,8 @@ import yaml
 from PIL import Image
 
 import datamodules
-from cfgen import fit
-from cfgen.data import main
+from cfgen.commands import fit
+from cfgen.commands.data import main
 from cfgen.data.opening import built_data, data_section
 from datamodules.image_table import TableError
 from tests.datamodules.image_folder import make_folder, write_table

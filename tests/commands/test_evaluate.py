@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cfgen import evaluate
+from cfgen.commands import evaluate
 from datamodules import Faces, MorphoMNIST
 from lightning_modules import Classifier, CondALI, Predictor, StyleALI
 from tests.evaluation.scoring import make_run

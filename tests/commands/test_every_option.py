@@ -5,17 +5,22 @@ The commands are those of `cfgen --help` and the options those of the parsers, s
 """
 
 import ast
+import dataclasses
+import importlib
 import inspect
 import textwrap
 from typing import Any
 
 import pytest
 
-from cfgen.audit.calibration import calibrate
-from cfgen.audit.library import audit
+from cfgen.audit import AuditOptions, audit
+from cfgen.audit.strength import calibrate
+from cfgen.audit.strength.options import CalibrateOptions
+from cfgen.classifiers import ExternalClassifier
+from cfgen.commands.quickstart import quickstart
 from cfgen.errors import UserError
 from cfgen.evaluation import evaluate
-from cfgen.quickstart import quickstart
+from cfgen.evaluation.options import EvaluateOptions
 from cfgen.reporting.dataset import look
 from cfgen.runs.export import export
 from cfgen.runs.generation import generate
@@ -55,7 +60,7 @@ def test_every_command_is_walked_over():
 
 def test_quickstart_passes_every_word_on_to_fit(monkeypatch):
     passed = []
-    monkeypatch.setattr("cfgen.fit.fit", passed.append)
+    monkeypatch.setattr("cfgen.commands.fit.fit", passed.append)
     quickstart(["--name", "mine", "--anything", "else"])
     assert passed == [["--config", "quickstart", "--name", "mine", "--anything", "else"]]
 
@@ -111,3 +116,20 @@ def test_what_is_passed_on_is_read(function):
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     read = {node.id for node in ast.walk(definition) if isinstance(node, ast.Name)}
     assert set(inspect.signature(function).parameters) <= read
+
+
+@pytest.mark.parametrize(
+    ("kind", "reader"),
+    [
+        (AuditOptions, "cfgen.audit._prepare"),
+        (CalibrateOptions, "cfgen.audit.strength._calibrate"),
+        (EvaluateOptions, "cfgen.evaluation.run"),
+        (ExternalClassifier, "cfgen.classifiers.spec"),
+    ],
+)
+def test_every_field_of_an_options_class_is_read(kind, reader):
+    """Functions that take an options class's fields as keywords leave none of them lying either."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(reader)))
+    read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    read |= set(getattr(importlib.import_module(reader), "INPUTS", ()))  # fields that are read by their names
+    assert {field.name for field in dataclasses.fields(kind)} <= read

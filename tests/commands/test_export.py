@@ -9,8 +9,8 @@ import torch
 import yaml
 
 import cfgen
-from cfgen import evaluate, export, generate
 from cfgen.checkpoints import WEIGHTS
+from cfgen.commands import evaluate, export, generate
 from cfgen.runs.examples import read_examples
 from cfgen.runs.export import recipe
 from datamodules import MorphoMNIST

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cfgen import generate
+from cfgen.commands import generate
 from cfgen.runs import generation
 from cfgen.runs.model import load_trained
 from datamodules import Faces

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from cfgen import evaluate, export, fit, generate
+from cfgen.commands import evaluate, export, fit, generate
 from tests.datamodules.image_folder import make_folder
 
 TINY = ["--model.width", "0.1", "--model.latent_dim", "4", "--trainer.max_epochs", "1"]

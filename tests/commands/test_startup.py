@@ -1,5 +1,6 @@
 """What answers at once: help and the refusal of a wrong option do not wait for torch or Lightning to be imported."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -62,7 +63,5 @@ def test_a_wrong_option_is_refused_at_once_with_the_nearest_one():
 
 def test_every_option_says_what_it_does():
     for command in sorted(set(COMMANDS) - {"fit", "quickstart"}):
-        module = __import__(f"cfgen.{command}", fromlist=["parser"])
-        parser = getattr(module, "parser", None) or __import__(f"cfgen.{command}.command", fromlist=["parser"]).parser
-        for action in parser()._actions:
+        for action in importlib.import_module(f"cfgen.commands.{command}").parser()._actions:
             assert action.help, f"{command} {action.option_strings or action.dest}"

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 import cfgen
-from cfgen import checkpoints, evaluate, export, generate
+from cfgen import checkpoints
 from cfgen.checkpoints import CARD, CONFIG, EXAMPLES, WEIGHTS
+from cfgen.commands import evaluate, export, generate
+from cfgen.commands.verify import main
 from cfgen.errors import UserError
 from cfgen.evaluation.packaged import packaged_judges
+from cfgen.io.checksums import CHECKSUMS, listed_checksums
 from cfgen.runs.checksums import renewed_checksums
 from cfgen.runs.verification import verify
-from cfgen.io.checksums import CHECKSUMS, listed_checksums
-from cfgen.verify import main
 from tests.fakes import FACES, Painted, Painter, fitted, saved
 from tests.refusals import refusal
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cfgen.effects import Array, Exposure, Mask
+from cfgen.effects import Array
+from cfgen.interventions import Exposure, Mask
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,16 @@ class World:
     weakness: float = 0.3
     noise: float = 0.5
 
-    def draw(self, n: int, seed: int) -> Sample:
+    def draw(self, n: int, seed: int) -> SimulatedImages:
         rng = np.random.default_rng(seed)
         w = (rng.random((n, 6)) < 0.4).astype(np.float64)
         logit = np.log(self.share / (1 - self.share)) + self.confounding * (w[:, 0] + w[:, 1] - 0.8)
         has = rng.random(n) < 1 / (1 + np.exp(-logit))
         score = self.base + 0.8 * (w[:, 0] - 0.4) - 0.5 * (w[:, 2] - 0.4) + rng.normal(size=n)
         drawn = score + self.effect * (1 - self.weakness) + self.noise * rng.normal(size=n)
-        return Sample(w, has, *((values > 0).astype(np.float64) for values in (score, score + self.effect, drawn)))
+        return SimulatedImages(
+            w, has, *((values > 0).astype(np.float64) for values in (score, score + self.effect, drawn))
+        )
 
     def truth(self) -> float:
         """The effect on those without T, by a million images."""
@@ -40,7 +43,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SimulatedImages:
     """Images with and without T: what they get, would get without T and with it, and what a generator's images get."""
 
     w: Array
@@ -68,8 +71,10 @@ class Sample:
         truth[rows] = self.with_it[rows]
         return truth
 
-    def reordered(self, order: Array) -> Sample:
-        return Sample(self.w[order], self.has[order], self.without[order], self.with_it[order], self.drawn[order])
+    def reordered(self, order: Array) -> SimulatedImages:
+        return SimulatedImages(
+            self.w[order], self.has[order], self.without[order], self.with_it[order], self.drawn[order]
+        )
 
 
 def binary_exposure(has: Mask) -> Exposure:

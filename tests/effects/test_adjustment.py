@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfgen.attributes import Schema
-from cfgen.effects import RealImages, adjustment_for, exposure_of, features
+from cfgen.effects import RealImages, adjustment_for, features
+from cfgen.interventions import Set
 from cfgen.scm.graph import CausalGraph
 
 FACES = CausalGraph(["Young", "Gray_Hair", "Eyeglasses", "Bangs"], [("Young", "Gray_Hair"), ("Young", "Eyeglasses")])
@@ -71,7 +72,7 @@ def test_columns_beside_the_attributes_remove_a_hidden_confounder():
     answers = (0.8 * camera + rng.normal(size=n) > 1).astype(float)  # Bangs do nothing, the camera does
     schema = Schema({"Bangs": {"kind": "binary"}, "Smiling": {"kind": "binary"}})
     columns = {"Bangs": torch.tensor(bangs).float(), "Smiling": torch.tensor(rng.integers(2, size=n)).float()}
-    exposure = exposure_of(schema, columns, {"Bangs": 1})
+    exposure = Set.from_values(schema, {"Bangs": 1}).exposure(columns)
     blind = RealImages(exposure, features(schema, columns, ["Smiling"])).estimate(answers)
     matrix = features(schema, columns, ["Smiling"], extra={"camera": torch.tensor(camera)})
     assert matrix.shape == (n, 3)  # Smiling, and two of the three cameras
@@ -96,12 +97,12 @@ def test_kinds_of_columns():
 def test_who_is_changed_and_who_has_it():
     schema = Schema({"t": {"kind": "continuous", "low": 0, "high": 9}, "b": {"kind": "binary"}})
     columns = {"t": torch.linspace(0, 9, 1001), "b": torch.arange(1001).remainder(2).float()}
-    joint = exposure_of(schema, columns, {"t": 4.5, "b": 1})
+    joint = Set.from_values(schema, {"t": 4.5, "b": 1}).exposure(columns)
     assert not joint.exact
-    assert joint.changed.sum() == 1001  # the one at 4.5 has b = 0
-    assert (joint.near <= joint.close).all()
-    assert (columns["b"][torch.from_numpy(joint.near)] == 1).all()
-    assert np.abs(columns["t"].numpy()[joint.near] - 4.5).max() <= joint.window["t"]
-    binary = exposure_of(schema, columns, {"b": 0})
+    assert joint.target.sum() == 1001  # the one at 4.5 has b = 0
+    assert (joint.exposed <= joint.fit_rows).all()
+    assert (columns["b"][torch.from_numpy(joint.exposed)] == 1).all()
+    assert np.abs(columns["t"].numpy()[joint.exposed] - 4.5).max() <= joint.window["t"]
+    binary = Set.from_values(schema, {"b": 0}).exposure(columns)
     assert binary.exact
-    assert (binary.changed == ~binary.near).all()
+    assert (binary.target == ~binary.exposed).all()

@@ -8,7 +8,8 @@ import torch
 from scipy import stats
 
 from cfgen.attributes import Schema
-from cfgen.effects import CONFIDENCE, RealImages, by_outside_pairs, by_pairs, combine, exposure_of, features
+from cfgen.effects import CONFIDENCE, OutsidePairAnswers, RealImages, by_outside_pairs, by_pairs, combine, features
+from cfgen.interventions import Set
 from tests.effects.simulated import World
 
 REPLICATES = 300
@@ -33,9 +34,9 @@ def test_intervals_hold_the_truth(world):
             continue
         combined = real.combined(sample.answers, sample.generated)
         pairs = by_pairs(sample.answers, sample.generated, sample.known(50, seed), changed)
-        outside = by_outside_pairs(
-            sample.answers, sample.generated, changed, *(a[~elsewhere.has] for a in (elsewhere.without, elsewhere.with_it, elsewhere.drawn))
-        )  # fmt: skip
+        before_and_after = (elsewhere.without, elsewhere.with_it, elsewhere.drawn)
+        outside_pairs = OutsidePairAnswers(*(part[~elsewhere.has] for part in before_and_after))
+        outside = by_outside_pairs(sample.answers, sample.generated, changed, outside_pairs)
         found = (real.estimate(sample.answers), combined, pairs, combine([combined, pairs]), outside)
         for name, estimate in zip(held, found, strict=True):
             held[name].append(estimate.holds(truth))
@@ -97,7 +98,7 @@ def test_a_straight_line_is_found_at_a_continuous_value(value):
     effect, hits = 0.1 * (value - 2), []
     for seed in range(REPLICATES):
         columns, answers = continuous_sample(seed, 1500)
-        exposure = exposure_of(schema, columns, {"t": value})
+        exposure = Set.from_values(schema, {"t": value}).exposure(columns)
         real = RealImages(exposure, features(schema, columns, ["w"]), seed)
         if real.enough:
             hits.append(real.estimate(answers).holds(effect))
@@ -112,8 +113,8 @@ def test_a_value_between_unequally_many_images_is_read_off_a_line():
     schema = Schema({"t": {"kind": "continuous", "low": 0, "high": 100}})
     columns = {"t": torch.from_numpy(t)}
     value, answers = 3.0, np.exp(0.5 * t) / 10
-    exposure = exposure_of(schema, columns, {"t": value})
+    exposure = Set.from_values(schema, {"t": value}).exposure(columns)
     real = RealImages(exposure, np.zeros((len(t), 0)))
     truth = math.exp(1.5) / 10 - answers.mean()
-    line, mean = real.estimate(answers).value, answers[exposure.near].mean() - answers.mean()
+    line, mean = real.estimate(answers).value, answers[exposure.exposed].mean() - answers.mean()
     assert abs(line - truth) < 0.5 * abs(mean - truth)

@@ -9,6 +9,7 @@ from cfgen.effects import (
     CONFIDENCE,
     ENOUGH,
     Estimate,
+    OutsidePairAnswers,
     RealImages,
     by_generator,
     by_outside_pairs,
@@ -76,7 +77,7 @@ def test_a_constant_answer_has_no_effect_and_an_interval():
         (real.estimate(nothing), real.effective),
         (by_generator(nothing, np.where(changed, 0.0, np.nan), changed), changed.sum()),
         (by_pairs(nothing, np.where(changed, 0.0, np.nan), known, changed), 60),
-        (by_outside_pairs(nothing, nothing, changed, np.zeros(60), np.zeros(60), np.zeros(60)), 60),
+        (by_outside_pairs(nothing, nothing, changed, OutsidePairAnswers(*np.zeros((3, 60)))), 60),
     ):
         assert estimate.value == pytest.approx(0)
         assert estimate.high == pytest.approx(1 - (1 - CONFIDENCE) ** (1 / images), rel=0.01)
@@ -219,6 +220,6 @@ def test_too_few_or_incomparable_images_are_refused():
     rng = np.random.default_rng(0)
     w = rng.normal(size=4000)
     apart = RealImages(binary_exposure(w + 0.1 * rng.normal(size=4000) > 0), w[:, None])
-    assert apart.strangers > 0.5
+    assert apart.off_support_share > 0.5
     assert not apart.enough
     assert "unlike" in apart.refusal

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from cfgen.effects import Estimate, RealImages, by_outside_pairs, by_pairs, pool_models
+from cfgen.effects import Estimate, OutsidePairAnswers, RealImages, by_outside_pairs, by_pairs, pool_models
 from cfgen.effects.nuisance import logistic, predict_logistic, ridge, with_intercept
 from tests.effects.simulated import World
 
@@ -101,7 +101,8 @@ def test_outside_pairs_are_prediction_powered_inference():
 
     sample, elsewhere = World().draw(4000, seed=4), World().draw(300, seed=5)
     nothing, everyone = np.zeros(4000), np.ones(4000, dtype=bool)
-    ours = by_outside_pairs(nothing, sample.drawn, everyone, np.zeros(300), elsewhere.with_it, elsewhere.drawn)
+    pairs = OutsidePairAnswers(np.zeros(300), elsewhere.with_it, elsewhere.drawn)
+    ours = by_outside_pairs(nothing, sample.drawn, everyone, pairs)
     theirs = float(ppi_mean_pointestimate(elsewhere.with_it, elsewhere.drawn, sample.drawn)[0])
     low, high = (float(end[0]) for end in ppi_mean_ci(elsewhere.with_it, elsewhere.drawn, sample.drawn, alpha=0.05))
     half = (high - low) / 2

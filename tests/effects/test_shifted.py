@@ -4,9 +4,12 @@ import functools
 
 import numpy as np
 import pytest
+import torch
 
-from cfgen.effects import ContrastedImages, Exposure, ShiftedImages, scaled, shift_exposure
-from cfgen.effects.exposure import REACH
+from cfgen.effects import real_images, scaled
+from cfgen.effects.contrasted import ContrastedImages
+from cfgen.effects.shifted import ShiftedImages
+from cfgen.interventions import Contrast, Shift
 
 LOW, HIGH = -3.0, 3.0
 REPEATS = 40
@@ -26,9 +29,16 @@ def world(seed: int, n: int = 600):
     return w, a, answers
 
 
+def shifted_images(w, a, amount: float) -> ShiftedImages:
+    shift = Shift(f"a=+{amount}", "a", amount, step=amount, bounds=(LOW, HIGH))
+    real = real_images(shift.exposure({"a": torch.from_numpy(a)}), w)
+    assert isinstance(real, ShiftedImages)
+    return real
+
+
 def shifted(seed: int, amount: float):
     w, a, answers = world(seed)
-    real = ShiftedImages(shift_exposure(a, amount, LOW, HIGH), w, 0, values=a, amount=amount)
+    real = shifted_images(w, a, amount)
     return real, answers(a), answers(a + amount)
 
 
@@ -38,12 +48,6 @@ def truth(amount: float) -> float:
     _, a, answers = world(99_999, n=400_000)
     inside = (a + amount >= LOW) & (a + amount <= HIGH)
     return float((answers(a + amount) - answers(a))[inside].mean())
-
-
-def window(a, value: float) -> Exposure:
-    width = a.std() * len(a) ** -0.25
-    distance = (a - value) / width
-    return Exposure(a != value, np.abs(distance) <= 1, np.abs(distance) <= REACH, distance[:, None], {"a": width})
 
 
 @pytest.mark.parametrize("amount", [0.8, -0.5])
@@ -56,7 +60,7 @@ def test_the_interval_of_a_shift_contains_the_truth_and_a_plain_comparison_does_
         errors.append(estimate.value - truth(amount))
         # the slope of answers over values, without adjusting for W
         plain += estimate.holds(amount * np.polyfit(real.values, own, 1)[0])
-        assert real.combined(own, np.where(real.exposure.changed, drawn, np.nan)).half <= estimate.half + 1e-12
+        assert real.combined(own, np.where(real.exposure.target, drawn, np.nan)).half <= estimate.half + 1e-12
     assert inside >= 0.9 * REPEATS
     assert abs(np.mean(errors)) < 0.5 * np.std(errors)
     assert plain < 0.5 * REPEATS
@@ -66,7 +70,7 @@ def test_a_generator_that_is_wrong_does_not_move_the_combined_estimate_out_of_it
     inside = 0
     for seed in range(REPEATS // 2):
         real, own, drawn = shifted(seed, 0.8)
-        wrong = np.where(real.exposure.changed, 1 - drawn, np.nan)
+        wrong = np.where(real.exposure.target, 1 - drawn, np.nan)
         inside += real.combined(own, wrong).holds(truth(0.8))
     assert inside >= 0.87 * (REPEATS // 2)
 
@@ -75,7 +79,7 @@ def test_a_shift_is_right_if_the_outcome_model_alone_is():
     """With a linear outcome and weights that are all wrong."""
     w, a, _ = world(0)
     answers = 0.3 * a + 0.2 * w[:, 0]
-    real = ShiftedImages(shift_exposure(a, 0.5, LOW, HIGH), w, 0, values=a, amount=0.5)
+    real = shifted_images(w, a, 0.5)
     vars(real)["weights"] = np.ones(len(a))
     assert real.estimate(answers).value == pytest.approx(0.15, abs=0.01)
 
@@ -83,7 +87,7 @@ def test_a_shift_is_right_if_the_outcome_model_alone_is():
 def test_answers_of_all_classes_add_up_to_no_effect():
     w, a, _ = world(1)
     classes = np.digitize(a + w[:, 1], [-0.5, 0.8])
-    real = ShiftedImages(shift_exposure(a, 0.5, LOW, HIGH), w, 0, values=a, amount=0.5)
+    real = shifted_images(w, a, 0.5)
     effects = [real.estimate((classes == k).astype(float)).value for k in range(3)]
     assert sum(effects) == pytest.approx(0, abs=1e-6)
     assert max(map(abs, effects)) > 0.05
@@ -91,7 +95,7 @@ def test_answers_of_all_classes_add_up_to_no_effect():
 
 def test_too_few_images_are_refused_in_words():
     w, a, _ = world(2)
-    real = ShiftedImages(shift_exposure(a, 5.7, LOW, HIGH), w, 0, values=a, amount=5.7)
+    real = shifted_images(w, a, 5.7)
     assert "can be shifted so far" in real.refusal
     assert not real.enough
 
@@ -102,13 +106,14 @@ def test_the_interval_of_a_contrast_contains_the_truth():
     effect = float((of_many(np.full(len(values), 0.7)) - of_many(np.full(len(values), -0.5))).mean())
     for seed in range(REPEATS):
         w, a, answers = world(seed, n=900)
-        real = ContrastedImages.of(window(a, -0.5), window(a, 0.7), w)
+        real = real_images(Contrast("a=-0.5:0.7", "a", -0.5, 0.7).exposure({"a": torch.from_numpy(a)}), w)
+        assert isinstance(real, ContrastedImages)
         start, end = answers(np.full(len(a), -0.5)), answers(np.full(len(a), 0.7))
         assert real.enough, real.refusal
         estimate = real.estimate(answers(a))
         inside += estimate.holds(effect)
         errors.append(estimate.value - effect)
-        combined += real.combined_sides(answers(a), start, end).holds(effect)
+        combined += real.combined(answers(a), end, start).holds(effect)
     assert min(inside, combined) >= 0.9 * REPEATS
     assert abs(np.mean(errors)) < 0.4 * np.std(errors)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cfgen import evaluate
+from cfgen.commands import evaluate
 from cfgen.contracts import Eyes
 from cfgen.errors import UserError
 from cfgen.evaluation.judges import Judges

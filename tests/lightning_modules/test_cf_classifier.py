@@ -188,10 +188,10 @@ def test_an_intervention_that_too_few_images_have_is_left_out_of_the_gap(runs, d
         module = CFClassifier(SHAPE, **runs, do=do, gap_weight=1.0)
         module.trainer = quiet_trainer(tmp_path)
         module.trainer.datamodule = few
-        with pytest.warns(UserWarning, match="'Smiling': 1} is left out, since real images cannot say") as said:
+        with pytest.warns(UserWarning, match="Smiling=1 is left out, because real images cannot answer: ") as said:
             module.setup("fit")
         assert sum("left out" in str(warning.message) for warning in said) == 1
-        assert (0 if module.gap is None else len(module.gap.comparisons)) == left
+        assert (0 if module.gap is None else len(module.gap.propensity_weights)) == left
 
 
 @pytest.mark.parametrize("keep", [False, True])

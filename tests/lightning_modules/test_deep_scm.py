@@ -158,7 +158,7 @@ def test_misuse_is_refused_with_the_valid_choices():
 
 def train_the_shipped_config(tiny: list[str], folder: str) -> int:
     """As a user does it on two devices; in each of two processes."""
-    from cfgen import fit
+    from cfgen.commands import fit
 
     os.environ["WANDB_MODE"] = "disabled"
     options = ["--data.source", "embedded", "--trainer.max_epochs", "1", "--trainer.limit_val_batches", "0"]

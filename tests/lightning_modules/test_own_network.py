@@ -10,9 +10,11 @@ from safetensors.torch import load_file
 from torch import nn
 
 from callbacks.bias_split import BiasSplit
-from cfgen import audit, fit
 from cfgen.checkpoints import load_module
+from cfgen.commands import audit, fit
+from cfgen.effects import Sample
 from cfgen.errors import UserError
+from cfgen.interventions import Set
 from cfgen.io.classes import naming_functions, trusting
 from lightning_modules import CFClassifier, Classifier, OwnNetwork
 from lightning_modules.weighted_gap import WeightedGap
@@ -182,8 +184,8 @@ def test_the_gap_of_two_classes_is_that_of_yes_and_its_negative():
     data = Herd(rows=300)
     scm = fitted(Painter, data, strength=STRENGTH).scm
     a, logit = data.schema.encode(data.train_columns), torch.randn(300, generator=torch.Generator().manual_seed(0))
-    one = WeightedGap(data.schema, scm.graph, data.train_columns, [{"old": 1}])
-    two = WeightedGap(data.schema, scm.graph, data.train_columns, [{"old": 1}], outputs=2)
+    sample, old = Sample(data.schema, scm.graph, data.train_columns), Set.from_values(data.schema, {"old": 1})
+    one, two = WeightedGap(sample, [old]), WeightedGap(sample, [old], outputs=2)
     yes = one(logit, a)
     both = two(torch.stack([torch.zeros(300), logit], dim=1), a)
     torch.testing.assert_close(both, torch.cat([-yes, yes]), atol=1e-5, rtol=0)
@@ -206,9 +208,10 @@ def test_bias_in_training_of_several_classes_is_that_of_each_against_the_rest():
     painter = fitted(Painter, data, strength=STRENGTH)
     split = BiasSplit(data, "val", [painter], {"old": {"old": 1}}, 100, 0)
     trainer = quiet_trainer(None, max_epochs=1)
-    binary, several = (split.ask(trainer, Fixed(classes), split.pairs((0, 1))) for classes in (2, 3))
-    assert binary.bias["old"].value == pytest.approx(1)
-    assert several.bias["old/1"].value == pytest.approx(binary.bias["old"].value)
-    assert several.bias["old/0"].value == pytest.approx(-binary.bias["old"].value)
-    assert several.bias["old/2"].value == pytest.approx(0, abs=1e-6)
+    binary, several = (split.estimate(trainer, Fixed(classes), split.pictures((0, 1))) for classes in (2, 3))
+    bias = {name: effect.headline.value for name, effect in (binary.effects | several.effects).items()}
+    assert bias["old"] == pytest.approx(1)
+    assert bias["old/1"] == pytest.approx(bias["old"])
+    assert bias["old/0"] == pytest.approx(-bias["old"])
+    assert bias["old/2"] == pytest.approx(0, abs=1e-6)
     assert several.accuracy == binary.accuracy

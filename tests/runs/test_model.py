@@ -9,6 +9,7 @@ import torch
 
 import cfgen
 from cfgen.errors import UserError
+from cfgen.interventions import parse_intervention
 from datamodules import MorphoMNIST
 
 
@@ -52,6 +53,30 @@ def test_counterfactuals_in_real_units(tiny_run, digits):
     frame = result.to_frame()
     assert len(frame) == len(x)
     assert set(frame.columns) == set(a)
+
+
+def test_values_may_differ_between_images(tiny_run, digits):
+    x, a = digits
+    model, thickness = cfgen.load(tiny_run), torch.linspace(2, 4, len(x))
+    result = model.counterfactual(x, a, do={"thickness": thickness})
+    torch.testing.assert_close(result.attributes["thickness"], thickness, rtol=0, atol=1e-4)
+    for wrong, message in ((thickness[:3], "one for each of the"), (thickness + 90, "out of range")):
+        with pytest.raises(UserError, match=message) as refusal:
+            model.counterfactual(x, a, do={"thickness": wrong})
+        assert refusal.value.argument == "do"
+
+
+def test_an_intervention_may_be_given_as_text_as_values_or_parsed_but_once(tiny_run):
+    model, text = cfgen.load(tiny_run), "thickness=+0.1"
+    made = [
+        model.generate(do, index=[0, 1]) for do in ([text], [{"thickness": "+0.1"}], {text: parse_intervention(text)})
+    ]
+    for one in made:
+        assert list(one.counterfactuals) == [text]
+        assert torch.equal(one.counterfactuals[text], made[0].counterfactuals[text])
+    for do, message in (([text, text], "is given twice"), (["thickness=3", {"thickness": 3.0}], "are the same")):
+        with pytest.raises(UserError, match=message):
+            model.generate(do)
 
 
 def test_what_was_made_can_be_saved(tiny_run, digits, tmp_path):

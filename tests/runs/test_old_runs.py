@@ -5,7 +5,7 @@ import shutil
 import pytest
 import yaml
 
-from cfgen import fit, generate
+from cfgen.commands import fit, generate
 from cfgen.errors import UserError, WithoutEffect
 from cfgen.runs.data import run_data
 from datamodules import MorphoMNIST

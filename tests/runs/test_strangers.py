@@ -12,19 +12,20 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import cfgen
-from cfgen import checkpoints, evaluate, export, generate
+from cfgen import checkpoints
 from cfgen.__main__ import main
-from cfgen.audit.command import main as audit
-from cfgen.audit.label import trained_target
-from cfgen.audit.material import model_scores
-from cfgen.audit.report.quality import scores_of
-from cfgen.calibrate import main as calibrate
+from cfgen.audit._material import model_scores
+from cfgen.audit.report._page import scores_of
+from cfgen.commands import evaluate, export, generate
+from cfgen.commands.audit import main as audit
+from cfgen.commands.calibrate import main as calibrate
+from cfgen.commands.verify import main as verify_command
 from cfgen.errors import UserError
+from cfgen.io.checksums import CHECKSUMS
 from cfgen.runs.card import CALIBRATION
 from cfgen.runs.data import run_data
+from cfgen.runs.targets import trained_target
 from cfgen.runs.verification import verify
-from cfgen.io.checksums import CHECKSUMS
-from cfgen.verify import main as verify_command
 from tests.fakes import FACES, SHAPE, Painted, Painter, fitted, saved
 from tests.refusals import refusal
 

@@ -12,12 +12,13 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 import cfgen
-from cfgen import checkpoints, export, generate
+from cfgen import checkpoints
 from cfgen.checkpoints import CARD, EXAMPLES, WEIGHTS, load_module, packaged_models
+from cfgen.commands import export, generate
 from cfgen.errors import UserError
+from cfgen.io.checksums import CHECKSUMS
 from cfgen.runs.data import results_folder, run_data, run_folder
 from cfgen.runs.examples import read_examples
-from cfgen.io.checksums import CHECKSUMS
 from datamodules import CelebA, Faces, MorphoMNIST
 from lightning_modules import Classifier
 from tests.refusals import refusal

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cfgen import generate
+from cfgen.commands import generate
 from cfgen.runs.model import load_trained
 from cfgen.scm import AttributeSCM
 from tests.refusals import refusal

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cfgen.commands.study import main
 from cfgen.errors import UserError
-from cfgen.study import main
 from cfgen.study.analysis import analyse
 from cfgen.study.answers import KEYS
 from cfgen.study.design import Study, canonical

@@ -22,16 +22,17 @@ import numpy as np
 import torch
 
 from cfgen import morpho
+from cfgen.__main__ import COMMANDS
 
 __all__ = ["Child", "Ended", "Harm", "import_everything", "processes_of", "start"]
 
 HEAVY = (
     "cfgen.training.run", "cfgen.runs.generation", "cfgen.runs.export", "cfgen.runs.verification", "cfgen.evaluation.run",
-    "cfgen.evaluation.comparison", "cfgen.evaluation.terminal", "cfgen.audit.library", "cfgen.audit.calibration",
-    "cfgen.audit.report.console", "cfgen.audit.report.page", "cfgen.reporting.dataset", "cfgen.morpho", "datamodules",
+    "cfgen.evaluation.comparison", "cfgen.evaluation.terminal", "cfgen.audit._audit", "cfgen.audit.strength._calibrate",
+    "cfgen.audit.report", "cfgen.reporting.dataset", "cfgen.morpho", "datamodules",
     "cfgen.app.static_page", "cfgen.study.making", "cfgen.study.analysis", "cfgen.study.simulation", "cfgen.study.figures",
     "callbacks", "rich.table", "matplotlib.backends.backend_agg", "pandas", "sklearn.decomposition", "tests.fakes",
-    *(f"cfgen.{command}" for command in ("fit", "data", "generate", "evaluate", "calibrate.command", "audit.command", "export", "verify.command", "study.command", "quickstart")),
+    *(f"cfgen.commands.{command}" for command in COMMANDS if command != "app"),
 )  # fmt: skip
 CHANGES = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.link", "os.symlink"}
 WAIT = 240.0  # seconds after which a command hangs

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import strategies as st
 
-from cfgen.audit.pairs import read_pairs
+from cfgen.audit._pairs import read_pairs
 from cfgen.errors import UserError
 from cfgen.runs.pictures import frame_of, read_picture
 from cfgen.io.archives import Archive

@@ -10,20 +10,18 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from cfgen.audit.calibration import read_calibration
-from cfgen.audit.classifiers.load import load_network
-from cfgen.audit.judging import calibrated_strength
-from cfgen.audit.report.quality import scores_of
+from cfgen.audit.report._page import scores_of
+from cfgen.audit.strength import calibrated_strength, read_calibration
 from cfgen.checkpoints import CARD, CONFIG, EXAMPLES, PACKAGED, WEIGHTS
-from cfgen.external.classifier import ExternalClassifier
+from cfgen.classifiers import YesProbability, load_network
+from cfgen.io.checksums import CHECKSUMS, listed_checksums, require_unchanged
+from cfgen.io.files import read_json
 from cfgen.runs.card import CALIBRATION, require_calibration, score_table
 from cfgen.runs.data import run_data
 from cfgen.runs.examples import read_examples
 from cfgen.runs.export import SCORES, found_in
 from cfgen.runs.model import TrainedModel, load_trained
 from cfgen.runs.verification import verify
-from cfgen.io.checksums import CHECKSUMS, listed_checksums, require_unchanged
-from cfgen.io.files import read_json
 from cfgen.training.options import check_options
 from tests.torture.material import Material
 from tests.torture.mutations import damaged, damaged_tree, dumped
@@ -86,7 +84,7 @@ def calibration(material: Material, content: bytes) -> None:
     model = TrainedModel(material.digits.module, folder, folder)
     found = read_calibration(model)
     if found is not None:
-        calibrated_strength(found, model.schema, {"thickness": 3})
+        calibrated_strength(found, model.schema, {"thickness": torch.tensor(3.0)})
         found.to_dict()
     require_calibration(read_json(folder / CALIBRATION), folder / CALIBRATION)
 
@@ -112,7 +110,7 @@ def checksums(material: Material, content: bytes) -> None:
 
 
 def onnx(material: Material, content: bytes) -> None:
-    network = ExternalClassifier(load_network(material.put("it.onnx", content)))
+    network = YesProbability(load_network(material.put("it.onnx", content)))
     network(torch.zeros(2, 1, 28, 28))
 
 

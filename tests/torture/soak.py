@@ -23,7 +23,8 @@ from pathlib import Path
 
 import torch
 
-from cfgen.audit.library import audit
+from cfgen.audit import audit
+from cfgen.classifiers import ExternalClassifier
 from cfgen.runs.generation import generate
 from cfgen.runs.model import load_trained
 from datamodules.base import AttributeDataModule
@@ -117,8 +118,9 @@ def one_round(folder: Path, classifier: Classifier, data: AttributeDataModule) -
     columns = {name: column[:8] for name, column in data.columns("test").items()}
     made = model.counterfactual(x, columns, {"Bangs": 1})
     digest.update(made.images.numpy().tobytes())
-    result = audit(model, classifier, do=["Bangs=1"], predictor=None, explain=[], label="yes")
-    digest.update(result.audited[0].scores.values.numpy().tobytes())
+    result = audit(model, ExternalClassifier(classifier, label="yes"), do=["Bangs=1"], predictor=None, explain=[])
+    for raw in result.answers.tables[result.first.classifier].values():
+        digest.update(raw.tobytes())
     return digest.hexdigest()
 
 

@@ -7,9 +7,8 @@ import zipfile
 import pytest
 import torch
 
-from cfgen.audit.calibration import read_calibration
-from cfgen.audit.judging import calibrated_strength
-from cfgen.audit.report.quality import scores_of
+from cfgen.audit.report._page import scores_of
+from cfgen.audit.strength import calibrated_strength, read_calibration
 from cfgen.checkpoints import CARD, PACKAGED, load_module
 from cfgen.errors import LONGEST, UserError
 from cfgen.runs.card import CALIBRATION, require_calibration
@@ -99,7 +98,7 @@ def test_a_calibration_at_values_that_are_no_numbers(calibrated):
     (calibrated.folder / CALIBRATION).write_text(json.dumps(contents))
     found = read_calibration(calibrated)
     assert found is not None
-    assert calibrated_strength(found, calibrated.schema, {"thickness": 3}) is not None
+    assert calibrated_strength(found, calibrated.schema, {"thickness": torch.tensor(3.0)}) is not None
 
 
 def test_numbers_that_are_too_large(tmp_path):

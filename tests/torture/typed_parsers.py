@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cfgen import evaluate, generate
-from cfgen.audit.checks import parse_cohorts, parse_curves, parse_interventions
+from cfgen.audit._parse import parse_cohorts, parse_curves, parse_interventions
 from cfgen.command_line import parse_assignments
+from cfgen.commands import evaluate, generate
 from cfgen.counterfactual import asked_of
 from cfgen.io.names import require_folder_name
 from tests.torture.material import Material
@@ -18,8 +18,10 @@ __all__ = ["TYPED"]
 
 def plan(material: Material, text: str) -> None:
     schema = material.model.schema
-    for do in parse_interventions(schema, [text]).values():
-        assert asked_of(material.model.module, material.data.columns("test"), do).a_c.isfinite().all()
+    columns = material.data.columns("test")
+    for one in parse_interventions(schema, [text]):
+        for arm in one.bind(schema, lambda name: 1.0).arms(columns):
+            assert asked_of(material.model.module, columns, arm.values).a_c.isfinite().all()
 
 
 def given(material: Material, text: str) -> None:

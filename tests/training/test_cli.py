@@ -8,8 +8,8 @@ import pytest
 import torch
 import yaml
 
-from cfgen import fit
 from cfgen.__main__ import main as cfgen
+from cfgen.commands import fit
 from cfgen.errors import UserError
 
 OWN_CODE = '''

@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from callbacks import BestCheckpoint, ImageGrids
-from cfgen import fit
 from cfgen.checkpoints import PACKAGED, earlier_runs, load_module
+from cfgen.commands import fit
 from cfgen.io.classes import built, found_class
 from cfgen.training.checks import check_names
 from cfgen.training.cli import FitCLI

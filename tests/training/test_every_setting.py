@@ -13,7 +13,7 @@ import callbacks
 import datamodules
 import lightning_modules
 from callbacks import Autosave, BestCheckpoint, ParameterSummary
-from cfgen import fit
+from cfgen.commands import fit
 from cfgen.errors import UserError
 from cfgen.runs.folders import AtomicCheckpointIO
 from cfgen.training import run

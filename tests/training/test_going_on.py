@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from cfgen import fit
+from cfgen.commands import fit
 from cfgen.errors import UserError
 from cfgen.runs.folders import writing
 from cfgen.training.run import train

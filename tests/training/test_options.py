@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 
 import datamodules
 import lightning_modules
-from cfgen import fit
+from cfgen.commands import fit
 from cfgen.errors import UserError
 from cfgen.training.configs import find_config, packaged_configs, with_packaged_data
 from cfgen.training.options import LINKED, assignments, check_options, constructor_options
@@ -19,7 +19,7 @@ from lightning_modules import CondALI, StyleALI
 
 LIGHT = """
 import contextlib, io, json, sys
-from cfgen import fit
+from cfgen.commands import fit
 words, code = json.loads(sys.argv[1]), int(sys.argv[2])
 err = io.StringIO()
 with contextlib.redirect_stderr(err):

@@ -10,8 +10,8 @@ import torch
 import yaml
 from torch import nn
 
-from cfgen import audit, fit
 from cfgen.checkpoints import PACKAGED, load_module
+from cfgen.commands import audit, fit
 from cfgen.errors import UserError
 from cfgen.runs.model import load_trained
 from cfgen.training.stages import plan

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 import yaml
 
-from cfgen import fit
+from cfgen.commands import fit
 from cfgen.errors import UserError
 from cfgen.training.run import train
 

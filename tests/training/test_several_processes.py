@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cfgen import fit
+from cfgen.commands import fit
 
 ROOT = Path(fit.__file__).parents[1]
 KILLS = int(os.environ.get("CFGEN_KILLS", "2"))  # 20 for the full show, ten minutes

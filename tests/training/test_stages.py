@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from cfgen import fit
+from cfgen.commands import fit
 from cfgen.errors import UserError
 from cfgen.runs.model import load_trained
 from cfgen.training.cli import FitCLI

@@ -11,7 +11,7 @@ import pytorch_lightning as pl
 import torch
 
 from callbacks import MedianAbsError
-from cfgen import fit
+from cfgen.commands import fit
 from cfgen.errors import UserError
 from cfgen.runs.model import load_mechanism
 from datamodules import MorphoMNIST

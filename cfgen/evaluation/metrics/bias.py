@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cfgen.attributes import Schema
-from cfgen.audit.explained import ranking_lines
-from cfgen.audit.plan import Scores
-from cfgen.audit.report.figures import attribute_ranking, fairness_scatter
-from cfgen.audit.results import importances
+from cfgen.audit._importance import importances
+from cfgen.audit.report import ScatterPanel, attribute_ranking, fairness_scatter
 from cfgen.counterfactual import Swept
 from cfgen.errors import UserError
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.base import Again, Cell, Description, Metric, Missing, Values, binary_names
 from cfgen.evaluation.subject import Subject
+from cfgen.interventions import Toggle
 from cfgen.metrics.asked import do_name
 
 if TYPE_CHECKING:
@@ -89,20 +89,21 @@ class ClassifierBias(Metric):
 
     def figures(self, values: Mapping[str, Tensor], again: Again) -> dict[str, Figure]:
         """The answers before and after the interventions that turn most of them (Fig. 6); attributes ranked (Fig. 7)."""
-        columns = {name: values[name] for name in self.extra_columns()}
-        turned: dict[str, float] = {}
-        for k, value in self.changes:
-            gets = self.gets(k, value)
-            columns[f"do/{k}={value}"] = values[f"flip/{k}"].where(gets, torch.nan)
-            turned[f"{k}={value}"] = values[f"bias/do({k}={value})"][gets].abs().mean().item()
-        scores = Scores(list(columns), torch.stack(list(columns.values()), dim=1))
-        most = sorted(turned, key=lambda change: -turned[change])[:PANELS]
-        names, titles = [f"do/{change}" for change in most], [f"do({change})" for change in most]
-        lines = list(ranking_lines(self.schema, self.subject.columns, self.names, len(scores.values)))
-        ranked = sorted(importances(scores, lines), key=lambda found: -found.score)
+        p = {name: values[name].double().cpu().numpy() for name in self.extra_columns()}
+        turned = {
+            (k, value): values[f"bias/do({k}={value})"][self.gets(k, value)].abs().mean().item()
+            for k, value in self.changes
+        }
+        panels = []
+        for k, value in sorted(turned, key=lambda change: -turned[change])[:PANELS]:
+            after = np.where(self.gets(k, value).cpu().numpy(), p[f"flip/{k}"], np.nan)
+            panels.append(ScatterPanel(f"do({k}={value})", p["base"], after, p["base"] > YES, after > YES))
+        columns = self.subject.columns
+        toggles = Toggle.lines(self.schema, columns, self.names, torch.arange(len(p["base"])))
+        lines = [(one, one.raises(columns).cpu().numpy(), p[f"flip/{one.attribute}"]) for one in toggles]
         return {
-            "fairness_scatter": fairness_scatter(scores, names, titles, label=self.judges.label),
-            "attribute_ranking": attribute_ranking(ranked, label=self.judges.label),
+            "fairness_scatter": fairness_scatter(panels, YES, self.judges.label),
+            "attribute_ranking": attribute_ranking(importances(p["base"], lines), label=self.judges.label),
         }
 
 

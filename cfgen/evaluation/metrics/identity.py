@@ -10,11 +10,11 @@ from torch import Tensor
 
 from cfgen.contracts import KnowsPersons
 from cfgen.counterfactual import Swept, as_unit_float
-from cfgen.errors import UserError
+from cfgen.errors import UserError, blame
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.base import Cell, Description, Metric, Missing, Values
 from cfgen.evaluation.statistics import Score
-from cfgen.evaluation.subject import Subject, blame
+from cfgen.evaluation.subject import Subject
 from cfgen.metrics.asked import do_name
 
 __all__ = ["Identity", "partners", "separating_distance", "two_of_each"]

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from cfgen.audit.truth import true_images
-from cfgen.contracts import KnowsTruth, RedrawsTruth
+from cfgen.contracts import KnowsTruth, RedrawsTruth, true_images
 from cfgen.counterfactual import Swept, as_unit_float
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.base import (

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from matplotlib.figure import Figure
@@ -16,17 +16,15 @@ from torch import Tensor
 from cfgen.attributes import Binary, Categorical, Schema
 from cfgen.contracts import ImageData
 from cfgen.errors import UserError
-from cfgen.graph_check import Dependence, GraphCheck, association, check_graph, measure_name
+from cfgen.graph_check import association, check_graph
+from cfgen.io.writing import new_folder, write_atomically
 from cfgen.reporting.dataset.figures import association_map
-from cfgen.reporting.dataset.overlap import Overlap, overlap_of
+from cfgen.reporting.dataset.overlap import overlap_of
 from cfgen.reporting.dataset.page import counts_text, data_page
 from cfgen.reporting.dataset.sheet import contact_sheet
+from cfgen.reporting.dataset.summary import DataSummary
 from cfgen.reporting.files import png, table
-from cfgen.io.writing import new_folder, write_atomically
 from cfgen.scm.graph import CausalGraph
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["DataReport", "look"]
 
@@ -53,64 +51,10 @@ class HasFindings(Protocol):
 
 
 @dataclass(frozen=True)
-class DataReport:
-    """What is in a data set.  Attributes, associations and the graph check are of the training split; overlap is of the test
-    split, whose images audits compare."""
+class DataReport(DataSummary):
+    """What is in a data set, with a sheet of its images; it can be saved as a page."""
 
-    title: str
-    about: str
-    image_shape: tuple[int, ...]
-    splits: dict[str, int]
-    attributes: list[dict[str, Any]]
-    schema: Schema
-    associations: dict[tuple[str, str], Dependence]
-    graph: CausalGraph
-    check: GraphCheck
-    overlap: list[Overlap]
-    findings: list[str]
-    description: str
     sheet: Figure
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "about": self.about,
-            "image_shape": list(self.image_shape),
-            "splits": self.splits,
-            "attributes": self.attributes,
-            "associations": self.association_records(),
-            "edges": [list(edge) for edge in self.graph.edges],
-            "graph_check": self.check.to_dict(),
-            "overlap": [one.to_dict() for one in self.overlap],
-            "findings": self.findings,
-        }
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row for each attribute: its kind, unit, and the lowest, highest and mean value and spread in the training split."""
-        import pandas as pd
-
-        return pd.DataFrame(self.attributes).set_index("attribute")
-
-    def association_records(self) -> list[dict[str, Any]]:
-        """A record for each pair of attributes that can be compared, the strongest first."""
-        records = [
-            {
-                "one": one,
-                "other": other,
-                "measure": measure_name(self.schema, one, other),
-                "strength": found.strength,
-                "p_value": found.p_value,
-            }
-            for (one, other), found in self.associations.items()
-        ]
-        return sorted(records, key=lambda record: -abs(record["strength"]))
-
-    def strata_records(self) -> list[dict[str, Any]]:
-        return [
-            {"do": one.do, "stratum": stratum.name, "images": stratum.images, "have": stratum.have}
-            for one in self.overlap
-            for stratum in one.strata
-        ]
 
     def save(self, folder: str | Path) -> Path:
         """Writes `data.html`, which opens offline, and beside it JSON, CSV files and figures, into a new folder."""

@@ -14,7 +14,8 @@ import numpy as np
 from torch import Tensor
 
 from cfgen.attributes import Binary, Categorical, Continuous, Schema
-from cfgen.effects import ENOUGH, Array, Mask, RealImages, adjustment_for, exposure_of, features
+from cfgen.effects import ENOUGH, Array, RealImages, adjustment_for, features
+from cfgen.interventions import Mask, Set
 from cfgen.scm.graph import CausalGraph
 
 __all__ = ["Overlap", "Stratum", "overlap_of"]
@@ -84,16 +85,16 @@ def overlap_of(graph: CausalGraph, schema: Schema, columns: Mapping[str, Tensor]
         comparable = features(schema, columns, adjustment.names)
         groups = [stratum for other in adjustment.names for stratum in strata_of(schema, other, columns[other])]
         for value in values_of(schema, name, columns[name]):
-            exposure = exposure_of(schema, columns, {name: value})
-            have, changed = int(exposure.near.sum()), int(exposure.changed.sum())
+            exposure = Set.from_values(schema, {name: value}).exposure(columns)
+            have, changed = int(exposure.exposed.sum()), int(exposure.target.sum())
             effective = unlike = None
             if have < ENOUGH or changed < ENOUGH:
                 few = f"{have:,} images have it" if have < ENOUGH else f"{changed:,} images do not have it yet"
                 problem = f"{few}, and {ENOUGH} are needed"
             else:
                 real = RealImages(exposure, comparable)
-                effective, unlike, problem = real.effective, real.strangers, adjustment.problem or real.refusal
-            strata = [Stratum(title, int(mask.sum()), int((mask & exposure.near).sum())) for title, mask in groups]
+                effective, unlike, problem = real.effective, real.off_support_share, adjustment.problem or real.refusal
+            strata = [Stratum(title, int(mask.sum()), int((mask & exposure.exposed).sum())) for title, mask in groups]
             found.append(Overlap(name, str(value), have, changed, effective, unlike, problem, strata))
     return found
 

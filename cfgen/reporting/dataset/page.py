@@ -11,8 +11,8 @@ from cfgen.reporting.pages import page, page_picture
 
 if TYPE_CHECKING:
     from cfgen.graph_check import Tested
-    from cfgen.reporting.dataset.look import DataReport
     from cfgen.reporting.dataset.overlap import Overlap
+    from cfgen.reporting.dataset.summary import DataSummary
 
 __all__ = ["attribute_cells", "data_page", "overlap_cells"]
 
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     classes: str = ""
 
 
-def data_page(report: DataReport, pictures: Mapping[str, bytes], files: Sequence[str]) -> str:
+def data_page(report: DataSummary, pictures: Mapping[str, bytes], files: Sequence[str]) -> str:
     """The page; `pictures` are PNG files by name, `files` what lies beside it."""
     check = report.check
     tests = sorted(check.independences, key=lambda one: one.found.p_value)
@@ -79,7 +79,7 @@ def data_page(report: DataReport, pictures: Mapping[str, bytes], files: Sequence
     )
 
 
-def counts_line(report: DataReport) -> str:
+def counts_line(report: DataSummary) -> str:
     """How many images there are, and how large.
 
     Used by the terminal, too.

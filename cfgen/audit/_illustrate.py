@@ -1,0 +1,76 @@
+"""`illustrate`: draws the few example images that a report shows, as they were counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from cfgen.audit._findings import ClassifierResult
+from cfgen.audit._pictures import FlipExamples, Pictures
+from cfgen.audit.answers import COUNTERFACTUAL, Picture
+from cfgen.audit.questions import Questions
+from cfgen.audit.result import AuditResult
+from cfgen.counterfactual import sweep
+from cfgen.interventions import Intervention
+
+__all__ = ["illustrate"]
+
+EXAMPLES = 4  # images shown for each intervention and direction
+
+
+def illustrate(questions: Questions, result: AuditResult) -> Pictures:
+    """Examples of images whose answer flips, and the images that are explained one by one."""
+    material = questions.loaded()
+    flips = [
+        examples
+        for one in result.detailed
+        if one.outcome.flips
+        for intervention in questions.interventions
+        if intervention.name not in questions.in_curves
+        for examples in _flip_examples(questions, result, one, intervention)
+    ]
+    # a view would keep all images in memory
+    return Pictures(flips, {number: material.x[number].clone() for number in questions.local})
+
+
+def _flip_examples(
+    questions: Questions, result: AuditResult, one: ClassifierResult, intervention: Intervention
+) -> Iterator[FlipExamples]:
+    before, after = questions.compared(intervention)
+    raw = [result.answers[one.classifier, picture] for picture in (before, after)]
+    column = one.outcome.columns.index(one.class_name)
+    was, now = (one.outcome.answers(part, one.class_name) for part in raw)
+    flipped = {"up": (was == 0) & (now == 1), "down": (was == 1) & (now == 0)}
+    generator = torch.Generator().manual_seed(questions.seed)
+    arms = intervention.arms(questions.columns)
+    compared = ("reconstruction", "counterfactual") if len(arms) == 1 else (arms[0].title, arms[1].title)
+    for direction, mask in flipped.items():
+        rows = torch.from_numpy(mask.nonzero()[0])
+        rows = rows[torch.randperm(len(rows), generator=generator)[:EXAMPLES]].sort().values
+        if len(rows):
+            x, base, x_c = _draw(questions, before, after, rows)
+            p = [part[rows.numpy(), column].tolist() for part in raw]
+            yield FlipExamples(one.name, intervention.name, direction, x, base, x_c, p[0], p[1], compared)
+
+
+@torch.inference_mode()
+def _draw(questions: Questions, before: Picture, after: Picture, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The images of some rows, what they are compared with, and their counterfactuals."""
+    material = questions.loaded()
+    mechanism = material.mechanism(questions.models[0])
+    device = mechanism.scm.schema.low.device
+    triples = []
+    for batch in sweep(
+        mechanism, material.x, questions.columns, seed=questions.seed, batch_size=material.batch_size, only=rows
+    ):
+        drawn = [
+            batch.decode(questions.requests[picture].attributes(batch.rows).to(device))
+            if picture.picture == COUNTERFACTUAL
+            else batch.x_r
+            for picture in (before, after)
+        ]
+        triples.append((batch.x, *drawn))
+    x, base, x_c = (torch.cat(parts).cpu() for parts in zip(*triples, strict=True))
+    return x, base, x_c

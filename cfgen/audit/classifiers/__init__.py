@@ -1,1 +1,0 @@
-"""Classifiers from their names: runs, functions, ONNX files and exported programs."""

@@ -1,8 +1,0 @@
-"""`python -m cfgen.calibrate`."""
-
-import sys
-
-from cfgen.calibrate.command import main
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,1 +1,0 @@
-"""Somebody else's network: what it takes and returns, and its answers as probabilities."""
