@@ -19,6 +19,7 @@ from datamodules import AttributeDataModule, Faces
 from datamodules.base import Split
 from lightning_modules import Classifier, CondALI
 
+
 class RandomFaces(AttributeDataModule):
     """Random images with the attributes and the graph of `Faces`, the same in all splits."""
 
@@ -72,7 +73,7 @@ def main() -> None:
         batches.append((x[part].float() / 255, a[part], pairs))
 
     def audit() -> None:
-        with mock.patch("cfgen.audit._prepare.model_data", lambda model, split: data):  # it is of no run
+        with mock.patch("cfgen.audit._prepare.model_data", return_value=data):  # it is of no run
             questions = prepare(TrainedModel(mechanism), classifier, asked)
         estimate(questions, *answer(questions))
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from cfgen.attributes import TargetKind, unknown_name
 from cfgen.errors import UserError, WithoutEffect
+from cfgen.io.checksums import sha256_of
 from cfgen.morpho import MEASURES, measure, set_intensity, set_slant, set_thickness
 from cfgen.progress import progress
-from cfgen.io.checksums import sha256_of
 from datamodules.base import AttributeDataModule, Split
 from datamodules.sources import cache, digits
 

@@ -34,8 +34,6 @@ from cfgen.interventions import Intervention
 from cfgen.processes import Processes
 from cfgen.progress import Progress, reported
 
-__all__ = ["answer"]
-
 
 def answer(
     questions: Questions, *, processes: Processes | None = None, progress: Progress = False

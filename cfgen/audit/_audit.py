@@ -20,10 +20,8 @@ from cfgen.io.writing import NewFolder
 from cfgen.options import make_options
 from cfgen.processes import Processes
 from cfgen.progress import Progress
-from cfgen.reporting.provenance import git_commit, versions
 from cfgen.runs.model import TrainedModel
-
-__all__ = ["audit", "write_report"]
+from cfgen.runs.provenance import git_commit, versions
 
 
 def audit(

@@ -7,13 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cfgen.audit._pairs import OutsidePairs, read_pairs, true_pairs
 from cfgen.audit.questions import Questions
 from cfgen.contracts import ImageData
 from cfgen.errors import UserError
 from cfgen.interventions import Intervention
-
-__all__ = ["choose_pairs", "make_pairs"]
+from cfgen.runs.pairs import OutsidePairs, read_pairs, true_pairs
 
 FEWEST = 10
 

@@ -16,8 +16,6 @@ from cfgen.effects import CONFIDENCE, OneOfClasses
 from cfgen.interventions import Intervention
 from cfgen.metrics.counterfactual_bias import wilson
 
-__all__ = ["ClassFindings", "FlipMatrix", "calibration_error", "class_findings", "flip_matrix"]
-
 BINS = 10  # of equally many images, for the calibration error
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from cfgen.audit._findings import BiasRow, ClassifierResult
-from cfgen.audit._importance import importances, local_scores
 from cfgen.audit._subgroups import subgroup_rows
 from cfgen.audit._transformations import AFFINE
 from cfgen.audit.answers import (
@@ -30,13 +29,13 @@ from cfgen.audit.answers import (
     Readings,
 )
 from cfgen.audit.questions import AuditedClassifier, Group, Questions
-from cfgen.audit.strength import Strength, measured_strength
+from cfgen.audit.strength import measured_strength
 from cfgen.audit.verdict import Verdict, judge
 from cfgen.effects import CONFIDENCE, Array, Effect, OutsidePairAnswers, Sample, SampleAnswers, estimate_effect
+from cfgen.effects.strength import Strength
 from cfgen.interventions import Intervention, Mask
 from cfgen.metrics import CounterfactualBias
-
-__all__ = ["ClassifierColumn"]
+from cfgen.metrics.importance import importances, local_scores
 
 RESAMPLES = 2000  # of the bootstrap interval of the model-only bias
 Raw = NDArray[np.float32]

@@ -9,12 +9,11 @@ from pathlib import Path
 from cfgen.audit._classes import class_findings
 from cfgen.audit._column import ClassifierColumn
 from cfgen.audit._findings import ClassifierResult, compare_classifiers
+from cfgen.audit._tables import pictures_of
 from cfgen.audit.answers import Answers, Readings, from_parquet
 from cfgen.audit.questions import Group, Questions, load_questions
 from cfgen.audit.result import AuditResult
 from cfgen.effects import OneOfClasses, Sample
-
-__all__ = ["estimate"]
 
 
 def estimate(
@@ -25,7 +24,8 @@ def estimate(
         folder = Path(questions)
         questions = load_questions(folder)
         columns = {one.name: one.outcome.columns for one in questions.classifiers}
-        answers = Answers.from_frame(from_parquet(folder / "answers.parquet"), questions.ids, columns)
+        table = from_parquet(folder / "answers.parquet")
+        answers = Answers.from_frame(table, questions.ids, columns, pictures_of(questions))
         readings = Readings.from_frame(from_parquet(folder / "readings.parquet"), questions.ids)
     assert answers is not None
     assert readings is not None

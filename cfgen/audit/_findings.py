@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cfgen.audit._importance import Importance, LocalScore
 from cfgen.audit._subgroups import SubgroupRow
 from cfgen.audit.questions import EVERYONE
-from cfgen.audit.strength import Strength
 from cfgen.audit.verdict import Verdict
 from cfgen.effects import Effect, Estimate, Outcome, difference
-
-__all__ = ["BiasRow", "ClassifierDifference", "ClassifierResult", "compare_classifiers"]
+from cfgen.effects.strength import Strength
+from cfgen.metrics.importance import Importance, LocalScore
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from cfgen.audit.result import AuditResult
 from cfgen.counterfactual import sweep
 from cfgen.interventions import Intervention
 
-__all__ = ["illustrate"]
-
 EXAMPLES = 4  # images shown for each intervention and direction
 
 

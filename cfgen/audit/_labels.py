@@ -15,8 +15,6 @@ from cfgen.effects.outcome import OneOfClasses, Value
 from cfgen.errors import UserError
 from cfgen.runs.targets import ANY, target_name, trained_target
 
-__all__ = ["Labels", "labels_of"]
-
 
 class Labels(NamedTuple):
     """What yes means, and the data's own answers, (N,): bool for yes or no, the number of the class for several classes.

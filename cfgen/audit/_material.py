@@ -10,16 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cfgen.audit._pairs import OutsidePairs
 from cfgen.classifiers import LoadedClassifier
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.errors import UserError, blame
 from cfgen.io.files import read_json
 from cfgen.runs.data import run_folder
 from cfgen.runs.model import TrainedModel, load_trained
+from cfgen.runs.pairs import OutsidePairs
 from lightning_modules import ImageMechanismModule, ResidualKept
-
-__all__ = ["Material", "matching_models", "model_scores"]
 
 
 @dataclass(frozen=True)

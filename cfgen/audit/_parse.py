@@ -18,18 +18,6 @@ from cfgen.interventions import Intervention, Set, parse_intervention
 from cfgen.reporting.numbers import count_of
 from cfgen.scm.graph import CausalGraph
 
-__all__ = [
-    "check_targets",
-    "cohorts_of",
-    "parse_adjusted",
-    "parse_cohorts",
-    "parse_curves",
-    "parse_explained",
-    "parse_held",
-    "parse_interventions",
-    "parse_local",
-]
-
 Assignments = str | Mapping[str, Any] | Sequence[Mapping[str, Any] | str]
 CURVE_POINTS = 7  # over the range of an attribute, its ends left out
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["FlipExamples", "Pictures"]
-
 
 class FlipExamples(NamedTuple):
     """Some images whose answer an intervention flips to yes (`up`) or to no (`down`), by one classifier.

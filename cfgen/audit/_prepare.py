@@ -29,6 +29,7 @@ from cfgen.audit._subgroups import subgroups_of
 from cfgen.audit.answers import COUNTERFACTUAL, Picture
 from cfgen.audit.options import AuditOptions
 from cfgen.audit.questions import AuditedClassifier, Questions, Request
+from cfgen.audit.result import without_nan
 from cfgen.audit.strength import check_predictor, choose_predictor, judged_attributes, same_kind
 from cfgen.classifiers import ExternalClassifier, LoadedClassifier, load_classifiers
 from cfgen.contracts import ImageData, KnowsTruth
@@ -38,11 +39,9 @@ from cfgen.errors import UserError, unknown_name
 from cfgen.interventions import Intervention, Set, Toggle
 from cfgen.processes import Processes
 from cfgen.progress import Progress
-from cfgen.reporting.provenance import data_fingerprint, fingerprint
 from cfgen.runs.model import TrainedModel, model_data
+from cfgen.runs.provenance import data_fingerprint, fingerprint
 from cfgen.scm.graph import CausalGraph
-
-__all__ = ["AnyClassifier", "as_list", "prepare"]
 
 AnyClassifier = ExternalClassifier | str | Path | nn.Module
 CHECKED = 64  # images that a classifier is tried on before the work starts
@@ -122,7 +121,7 @@ def prepare(
         keep_residual=options.keep_residual,
         batch_size=options.batch_size,
     )
-    facts = _facts(questions, material, judge.facts, loaded)
+    facts = without_nan(_facts(questions, material, judge.facts, loaded))
     return replace(questions, pairs=pairs, calibrated=judge.calibrated, material=material, facts=facts)
 
 

@@ -8,8 +8,6 @@ from cfgen.audit._findings import ClassifierResult
 from cfgen.audit.questions import EVERYONE
 from cfgen.reporting.numbers import share
 
-__all__ = ["grey_levels", "warnings_of_all"]
-
 FLIPPED = 0.05  # of the answers; as many as the paper calls a significant bias
 
 

@@ -17,8 +17,6 @@ from cfgen.audit.verdict import Verdict
 from cfgen.effects import CONFIDENCE, Effect, Estimate
 from cfgen.errors import UserError, require_different, unknown_name
 
-__all__ = ["SubgroupRow", "subgroup_rows", "subgroups_of"]
-
 BiasCell = tuple[Effect, Verdict]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,8 +24,6 @@ from cfgen.audit.questions import Questions
 from cfgen.audit.strength import output_names
 from cfgen.interventions import Intervention
 from cfgen.processes import Processes
-
-__all__ = ["Tables", "arm_pictures", "read_attributes", "true_picture"]
 
 Output = tuple[Picture, str]
 
@@ -66,7 +65,11 @@ class Tables:
         return Answers(self.questions.ids, tables, columns)
 
     def readings(self) -> Readings:
-        return Readings(self.questions.ids, {key: self.values[row].numpy() for key, row in self.output_place.items()})
+        """Outputs that were measured on no image are left out, as in a saved table."""
+        values = {key: self.values[row].numpy() for key, row in self.output_place.items()}
+        return Readings(
+            self.questions.ids, {key: column for key, column in values.items() if not np.isnan(column).all()}
+        )
 
 
 def arm_pictures(questions: Questions, intervention: Intervention, model: str) -> list[Picture]:

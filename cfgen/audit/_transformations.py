@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-__all__ = ["AFFINE", "brighten", "horizontal_flip"]
-
 
 def horizontal_flip(x: Tensor) -> Tensor:
     """Images (N, C, H, W), left and right exchanged.

@@ -72,9 +72,21 @@ class Answers:
         return _long((*Picture._fields, "classifier", "class_name"), "answer", parts)
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, ids: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Answers:
-        """The inverse of `to_frame`, for images with these ids and classifiers with these columns."""
-        tables: dict[str, dict[Picture, Float32]] = {name: {} for name in columns}
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        ids: Sequence[str],
+        columns: Mapping[str, Sequence[str]],
+        pictures: Sequence[Picture] = (),
+    ) -> Answers:
+        """The inverse of `to_frame`, for images with these ids and classifiers with these columns.
+
+        `pictures` of the images are there even if no image has one: the table has no row about such a picture.
+        """
+        tables: dict[str, dict[Picture, Float32]] = {
+            name: {picture: np.full((len(ids), len(names)), np.nan, dtype=np.float32) for picture in pictures}
+            for name, names in columns.items()
+        }
         for key, part in _groups(frame, [*Picture._fields, "classifier"]):
             picture, name = Picture(*key[:-1]), key[-1]
             own = ids if picture.sample == AUDIT else list(dict.fromkeys(part["image_id"]))

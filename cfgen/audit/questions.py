@@ -16,8 +16,8 @@ from torch import Tensor
 
 from cfgen.attributes import Schema
 from cfgen.audit.answers import COUNTERFACTUAL, REAL, RECONSTRUCTION, Picture, from_parquet, to_parquet
-from cfgen.audit.strength import Strength
 from cfgen.effects import OneOfClasses, Outcome, Value, YesNo
+from cfgen.effects.strength import Strength
 from cfgen.errors import UserError
 from cfgen.interventions import Intervention, Toggle
 from cfgen.io.files import read_bytes, read_json
@@ -172,8 +172,8 @@ class Questions:
         plain = {
             "attributes": self.schema.spec,
             "graph": self.graph.edges,
-            "interventions": [one.to_dict() for one in self.interventions],
-            "toggles": [one.to_dict() for one in self.toggles],
+            "interventions": [_used_fields(one) for one in self.interventions],
+            "toggles": [_used_fields(one) for one in self.toggles],
             "cohorts": [[one.name, one.selected_by] for one in self.cohorts],
             "subgroups": [[one.name, one.selected_by] for one in self.subgroups],
             "classifiers": [one.to_dict() for one in self.classifiers],
@@ -186,7 +186,7 @@ class Questions:
             # copies: safetensors refuses tensors that share memory
             tensors |= {f"a_c/{index}": request.a_c.cpu().clone(), f"mask/{index}": request.mask.clone()}
         return {
-            QUESTIONS: json.dumps(plain | {"requests": list(self.requests)}, indent=1),
+            QUESTIONS: json.dumps(plain | {"requests": list(self.requests)}, indent=1, allow_nan=False),
             IMAGES: to_parquet(self._image_frame()),
             REQUESTS: save(tensors),
         }
@@ -206,6 +206,16 @@ class Questions:
 
 
 PLAIN = ("hold", "curves", "models", "local", "has_truth", "keep_residual", "seed", "facts")
+
+
+def _used_fields(intervention: Intervention) -> dict[str, Any]:
+    """An intervention as JSON values, without the fields that it does not use: these are NaN, which JSON does not have."""
+    fields = intervention.to_dict()
+    return {
+        key: one
+        for key, one in fields.items()
+        if all(part == part for part in (one if isinstance(one, tuple) else [one]))
+    }
 
 
 def load_questions(folder: str | Path) -> Questions:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from cfgen.audit._classes import ClassFindings
 from cfgen.audit._findings import BiasRow, ClassifierDifference, ClassifierResult
-from cfgen.audit._importance import Importance
 from cfgen.audit._quality import warnings_of_all
 from cfgen.audit.answers import Answers, Readings, to_parquet
 from cfgen.audit.questions import Questions
 from cfgen.effects import Outcome
 from cfgen.io.writing import new_folder
+from cfgen.metrics.importance import Importance
 from cfgen.reporting.files import table
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cfgen.audit.strength import Strength
 from cfgen.effects import Effect, Estimate, Outcome
+from cfgen.effects.strength import Strength
 from cfgen.reporting.numbers import share
 
 __all__ = ["VERDICTS", "Verdict", "judge"]

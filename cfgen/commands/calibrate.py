@@ -14,7 +14,7 @@ from cfgen.options import add_options, from_command_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from cfgen.audit.strength import AttributeCalibration, Calibration
+    from cfgen.runs.calibration import AttributeCalibration, Calibration
 
 __all__ = ["main"]
 

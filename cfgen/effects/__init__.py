@@ -7,6 +7,7 @@ from cfgen.effects.generator import OutsidePairAnswers, by_generator, by_outside
 from cfgen.effects.outcome import OneOfClasses, Outcome, Value, YesNo
 from cfgen.effects.real_images import ENOUGH, RealImages
 from cfgen.effects.sample import Comparison, Sample, real_images
+from cfgen.effects.strength import Strength
 
 __all__ = [
     "CONFIDENCE",
@@ -22,6 +23,7 @@ __all__ = [
     "RealImages",
     "Sample",
     "SampleAnswers",
+    "Strength",
     "Value",
     "YesNo",
     "adjustment_for",

@@ -150,7 +150,9 @@ def intervention_rows(study: Study, counted: Sequence[Answered]) -> list[dict[st
         for name in sorted(names):
             answers = [[right for t, right in one if (t.question, t.do) == (question, name)] for one in counted]
             if any(answers):
-                correct = ShareOf.of_those_asked([sum(one) for one in answers], [len(one) for one in answers], study.rules.level)
+                correct = ShareOf.of_those_asked(
+                    [sum(one) for one in answers], [len(one) for one in answers], study.rules.level
+                )
                 rows.append({"question": question, "do": name, **_flat(correct)})
     return rows
 

@@ -17,8 +17,8 @@ from cfgen.counterfactual import sweep
 from cfgen.errors import UserError
 from cfgen.io.writing import new_folder
 from cfgen.options import documented_by, make_options
-from cfgen.reporting.provenance import fingerprint
 from cfgen.runs.model import TrainedModel, png_of
+from cfgen.runs.provenance import fingerprint
 from cfgen.study.design import ANSWERS, PAGE, QUESTIONS, STUDY, Rules, Study, Trial
 from cfgen.study.options import StudyOptions
 from cfgen.study.planning import Needed, Pair, Planner, images_of

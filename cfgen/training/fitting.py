@@ -20,8 +20,8 @@ from callbacks import Autosave
 from cfgen.errors import Terminated, UnfitRun, UserError
 from cfgen.io.endings import faults_logged_in
 from cfgen.processes import Watch, join_restarted_group, lost_process
-from cfgen.reporting.provenance import git_commit
 from cfgen.runs.folders import CHECKPOINT, FINISHED, how_to_go_on, new_run_folder, write_atomically, writing
+from cfgen.runs.provenance import git_commit
 from cfgen.training.batches import BatchLoop
 from cfgen.training.memory import check_memory
 from cfgen.training.resuming import Start, launcher

@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from cfgen.errors import UserError
-from cfgen.progress import progress
 from cfgen.io.pictures import MOST_BYTES
+from cfgen.progress import progress
 from datamodules.faces.draw import paint
 from datamodules.faces.scm import ATTRIBUTES, TARGET, Population
 from datamodules.sources import cache

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from cfgen.attributes import Categorical
 from cfgen.errors import UserError
-from cfgen.progress import progress
 from cfgen.io.writing import new_folder, require_free
+from cfgen.progress import progress
 from datamodules.base import AttributeDataModule
 from datamodules.image_table.files import ATTRIBUTES_FILE, FILE_NAME, METADATA
 from datamodules.image_table.settings import Settings, as_yaml

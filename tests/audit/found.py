@@ -9,18 +9,18 @@ import torch
 from cfgen.attributes import Schema
 from cfgen.audit._classes import ClassFindings, FlipMatrix
 from cfgen.audit._findings import BiasRow, ClassifierResult, compare_classifiers
-from cfgen.audit._importance import importances, local_scores
 from cfgen.audit._pictures import FlipExamples, Pictures
 from cfgen.audit._subgroups import SubgroupRow
 from cfgen.audit._transformations import AFFINE
 from cfgen.audit.answers import COUNTERFACTUAL, REAL, RECONSTRUCTION, TRANSFORMED, Answers, Picture, Readings
 from cfgen.audit.questions import EVERYONE, AuditedClassifier, Group, Questions
 from cfgen.audit.result import AuditResult
-from cfgen.audit.strength import Strength
 from cfgen.audit.verdict import Verdict
 from cfgen.effects import Effect, Estimate, OneOfClasses, Value, YesNo
+from cfgen.effects.strength import Strength
 from cfgen.interventions import Set, Toggle
 from cfgen.metrics import CounterfactualBias
+from cfgen.metrics.importance import importances, local_scores
 from cfgen.scm.graph import CausalGraph
 
 PALE, OLD, THIN, THICK = "Black_Hair=1,Pale_Skin=1", "Young=0", "width=1", "width=2"

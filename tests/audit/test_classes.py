@@ -44,7 +44,9 @@ def effects(result, among=EVERYONE):
 
 def test_classes_are_named_by_the_datas_target_and_that_is_said(result):
     assert [one.class_name for one in result.classifiers] == list(ANIMALS)
-    assert any("numbered as the values of the data's target animal" in text for text in result.questions.facts["assumed"])
+    assert any(
+        "numbered as the values of the data's target animal" in text for text in result.questions.facts["assumed"]
+    )
 
 
 def test_biases_of_all_classes_add_up_to_zero_by_the_model_and_by_real_images(result):

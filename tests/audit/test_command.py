@@ -14,7 +14,7 @@ import torch
 from cfgen.audit.questions import EVERYONE
 from cfgen.commands import audit
 from cfgen.counterfactual import as_unit_float
-from cfgen.reporting.provenance import fingerprint
+from cfgen.runs.provenance import fingerprint
 from lightning_modules import Classifier
 from tests.audit.shifting import CLASSIFIER, DO, Reddish, options, rows
 
@@ -263,7 +263,9 @@ def test_two_processes_find_what_one_finds(run, here):
         assert done.stdout.count("report: ") == 1  # the first process alone prints
         folder = here / f"on{devices}"
         assert json.loads((folder / "provenance.json").read_text())["device"] == f"{devices} x cpu"
-        tables = [(folder / name).read_bytes() for name in ("bias.csv", "importance.csv", "audit.json", "answers.parquet")]
+        tables = [
+            (folder / name).read_bytes() for name in ("bias.csv", "importance.csv", "audit.json", "answers.parquet")
+        ]
         found.append((sorted(path.name for path in folder.iterdir()), tables))
     assert found[0] == found[1]
     n = [int(row["n"]) for row in rows(here / "on2")]

@@ -3,13 +3,12 @@
 import pytest
 import torch
 
-from cfgen.audit.strength import _predictor as subject
-from cfgen.audit.strength import accuracies, own_predictor
-from cfgen.audit.strength._predictor import FILE, FOLDER
 from cfgen.checkpoints import load_module
 from cfgen.counterfactual import as_unit_float
 from cfgen.processes import Processes
+from cfgen.runs import own_predictor as subject
 from cfgen.runs.model import TrainedModel
+from cfgen.runs.own_predictor import FILE, FOLDER, accuracies, own_predictor
 from datamodules.base import Split
 from lightning_modules import Predictor
 from tests.fakes import DIGITS, FACES, Painted, Painter, ReadStripes, fitted

@@ -14,9 +14,9 @@ from PIL import Image
 from torch import Tensor
 
 from cfgen.attributes import Schema
-from cfgen.audit._pairs import OutsidePairs, Pairs, read_pairs, true_pairs
 from cfgen.errors import UserError
 from cfgen.interventions import parse_intervention
+from cfgen.runs.pairs import OutsidePairs, Pairs, read_pairs, true_pairs
 from cfgen.scm import AttributeSCM
 from datamodules import Faces, MorphoMNIST
 from tests.fakes import FACES, Painted

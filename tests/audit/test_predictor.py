@@ -8,12 +8,7 @@ import torch
 
 from cfgen.attributes import Schema
 from cfgen.audit.strength import (
-    AttributeCalibration,
-    Calibration,
-    OwnPredictor,
-    Strength,
     _choose,
-    accuracies,
     calibrated_strength,
     check_predictor,
     choose_predictor,
@@ -21,16 +16,18 @@ from cfgen.audit.strength import (
     log_odds,
     read_pictures,
 )
-from cfgen.audit.strength._calibration import Gap
 from cfgen.checkpoints import load_module
 from cfgen.commands import audit
 from cfgen.counterfactual import as_unit_float
 from cfgen.effects import Sample
+from cfgen.effects.strength import Strength
 from cfgen.errors import UserError
 from cfgen.interventions import Set, Shift
-from cfgen.reporting.provenance import fingerprint
+from cfgen.runs.calibration import AttributeCalibration, Calibration, Gap
 from cfgen.runs.data import run_data
 from cfgen.runs.model import load_trained
+from cfgen.runs.own_predictor import OwnPredictor, accuracies
+from cfgen.runs.provenance import fingerprint
 from lightning_modules import Predictor
 from tests.audit.shifting import options, rows
 

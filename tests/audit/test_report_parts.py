@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cfgen.audit._importance import Importance
 from cfgen.audit._quality import warnings, warnings_of_all
 from cfgen.audit.questions import EVERYONE
-from cfgen.audit.report import ScatterPanel, attribute_ranking, fairness_scatter
 from cfgen.audit.report._figures import report_figures
 from cfgen.audit.report._page import scores_of
 from cfgen.audit.report._words import SHORT
+from cfgen.figures.answers import ScatterPanel, attribute_ranking, fairness_scatter
+from cfgen.metrics.importance import Importance
 from cfgen.reporting.files import png, table
 from tests.audit.found import (
     ALONE,

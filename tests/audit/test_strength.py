@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cfgen.audit.strength import Strength, slope_strength, strength
+from cfgen.effects.strength import Strength, slope_strength, strength
 
 
 def drawn(rng, share, n=800, right=0.9, wrong=0.15):

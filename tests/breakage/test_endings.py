@@ -24,10 +24,10 @@ from cfgen.audit.strength import _calibrate
 from cfgen.command_line import run_command
 from cfgen.errors import Terminated, UserError, unknown_name
 from cfgen.evaluation import run as evaluation
+from cfgen.io.endings import faults_logged_in, signals_raised
 from cfgen.runs import export as exporting
 from cfgen.runs import generation
 from cfgen.runs.folders import AtomicCheckpointIO
-from cfgen.io.endings import faults_logged_in, signals_raised
 from cfgen.training.signals import hearing
 from tests.breakage.tiny import WORDS, everything, struck
 

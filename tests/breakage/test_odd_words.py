@@ -15,10 +15,10 @@ from cfgen.errors import UserError
 from cfgen.evaluation import evaluate
 from cfgen.evaluation.terminal import show as show_evaluation
 from cfgen.figures import image_grid
+from cfgen.io.files import exists
 from cfgen.progress import progress
 from cfgen.reporting.dataset.sheet import contact_sheet
 from cfgen.reporting.files import png
-from cfgen.io.files import exists
 from cfgen.scm.graph import CausalGraph
 from tests.audit.found import audited, result
 from tests.breakage.tiny import WORDS, painted

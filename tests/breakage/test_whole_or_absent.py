@@ -11,12 +11,12 @@ import pytest
 
 from cfgen.__main__ import main
 from cfgen.errors import UserError
+from cfgen.io import parts, writing
+from cfgen.io.writing import new_folder, new_numbered_folder, write_atomically, write_files, write_new
 from cfgen.runs import export as exporting
 from cfgen.runs.generation import generate
 from cfgen.runs.model import load_trained
 from cfgen.runs.verification import verify
-from cfgen.io import parts, writing
-from cfgen.io.writing import new_folder, new_numbered_folder, write_atomically, write_files, write_new
 from tests.breakage.tiny import WORDS, everything
 
 FILES = {"a": b"first", "b": "second", "c": b"third"}

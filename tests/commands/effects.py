@@ -166,7 +166,10 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "generate": {
         "model": Effect("", {"load_trained.what": "other"}, instead="other --do Young=0"),
-        "do": Effect("--do Bangs=1", {"generate.do": {"Young=0": Set("Young=0", {"Young": 0}), "Bangs=1": Set("Bangs=1", {"Bangs": 1})}}),
+        "do": Effect(
+            "--do Bangs=1",
+            {"generate.do": {"Young=0": Set("Young=0", {"Young": 0}), "Bangs=1": Set("Bangs=1", {"Bangs": 1})}},
+        ),
         "index": Effect("--index 3-5", {"generate.index": [3, 4, 5]}),
         "hold": Effect("--hold Gray_Hair", {"generate.hold": ["Gray_Hair"]}),
         "images": Effect("--images a.png b.png", {"generate.images": ["a.png", "b.png"]}),

@@ -13,13 +13,13 @@ import yaml
 
 import cfgen
 from cfgen import checkpoints
-from cfgen.audit.strength import Calibration, model_fingerprint, read_calibration
-from cfgen.audit.strength import _predictor as own
 from cfgen.audit.strength import calibrate as measure
 from cfgen.commands import calibrate, export
 from cfgen.commands.calibrate import show
 from cfgen.errors import UserError
 from cfgen.processes import Processes
+from cfgen.runs import own_predictor as own
+from cfgen.runs.calibration import Calibration, model_fingerprint, read_calibration
 from cfgen.runs.data import run_data
 from cfgen.runs.model import TrainedModel, load_trained
 from lightning_modules import Predictor

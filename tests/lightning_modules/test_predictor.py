@@ -6,8 +6,8 @@ import torch
 
 from cfgen.checkpoints import load_module
 from cfgen.errors import UserError
-from cfgen.runs.model import load_trained
 from cfgen.io.classes import found_class
+from cfgen.runs.model import load_trained
 from datamodules.base import AttributeDataModule, Split
 from lightning_modules import Predictor
 from tests.fakes import SHAPE

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import strategies as st
 
-from cfgen.audit._pairs import read_pairs
 from cfgen.errors import UserError
-from cfgen.runs.pictures import frame_of, read_picture
 from cfgen.io.archives import Archive
 from cfgen.io.pictures import decoded_jpeg
+from cfgen.runs.pairs import read_pairs
+from cfgen.runs.pictures import frame_of, read_picture
 from cfgen.study.answers import participants_of, read_lines
 from cfgen.study.design import STUDY, Study
 from datamodules import ImageTable

@@ -14,10 +14,10 @@ import torch
 from PIL import Image
 
 from cfgen.checkpoints import EXAMPLES, PACKAGED
+from cfgen.io.checksums import CHECKSUMS
 from cfgen.runs.card import CALIBRATION
 from cfgen.runs.export import SCORES, export
 from cfgen.runs.model import load_trained
-from cfgen.io.checksums import CHECKSUMS
 from cfgen.study.design import Study
 from cfgen.study.making import new_study
 from cfgen.study.simulation import simulated_lines

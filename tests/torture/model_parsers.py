@@ -11,11 +11,12 @@ import torch
 from hypothesis import strategies as st
 
 from cfgen.audit.report._page import scores_of
-from cfgen.audit.strength import calibrated_strength, read_calibration
+from cfgen.audit.strength import calibrated_strength
 from cfgen.checkpoints import CARD, CONFIG, EXAMPLES, PACKAGED, WEIGHTS
 from cfgen.classifiers import YesProbability, load_network
 from cfgen.io.checksums import CHECKSUMS, listed_checksums, require_unchanged
 from cfgen.io.files import read_json
+from cfgen.runs.calibration import read_calibration
 from cfgen.runs.card import CALIBRATION, require_calibration, score_table
 from cfgen.runs.data import run_data
 from cfgen.runs.examples import read_examples

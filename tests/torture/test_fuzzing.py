@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from cfgen.audit.report._page import scores_of
-from cfgen.audit.strength import calibrated_strength, read_calibration
+from cfgen.audit.strength import calibrated_strength
 from cfgen.checkpoints import CARD, PACKAGED, load_module
 from cfgen.errors import LONGEST, UserError
+from cfgen.io.checksums import CHECKSUMS, require_whole_checkpoint
+from cfgen.runs.calibration import read_calibration
 from cfgen.runs.card import CALIBRATION, require_calibration
 from cfgen.runs.model import TrainedModel, load_trained
-from cfgen.io.checksums import CHECKSUMS, require_whole_checkpoint
 from lightning_modules import ImageMechanismModule
 from tests.torture import fuzzing
 from tests.torture.fuzzing import Hang, examine, limited, taken

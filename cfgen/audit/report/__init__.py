@@ -12,12 +12,11 @@ from cfgen.audit._pictures import Pictures
 from cfgen.audit.report._console import show
 from cfgen.audit.report._figures import report_figures
 from cfgen.audit.report._page import report_page
-from cfgen.audit.report._plots import ScatterPanel, attribute_ranking, fairness_scatter
 from cfgen.audit.result import AuditResult
 from cfgen.io.writing import NewFolder, new_folder
 from cfgen.reporting.files import png
 
-__all__ = ["ScatterPanel", "attribute_ranking", "fairness_scatter", "files", "show", "write"]
+__all__ = ["files", "show", "write"]
 
 
 def files(result: AuditResult, pictures: Pictures) -> dict[str, bytes | str]:

@@ -19,6 +19,7 @@ from cfgen.audit.report._sections import cohort_title, few_classes, sections
 from cfgen.audit.report._words import SHORT, short_names
 from cfgen.audit.result import AuditResult
 from cfgen.effects import YesNo
+from cfgen.figures import answers
 from cfgen.reporting.numbers import share
 
 ESTIMATES = "Forest plot of all estimates with their intervals and verdicts. The findings below have the same numbers."
@@ -78,19 +79,19 @@ def classifier_figures(result: AuditResult, one: ClassifierResult, number: int) 
     threshold = one.outcome.threshold if isinstance(one.outcome, YesNo) else None
     if one.outcome.flips:
         text = f"Scatter plots of probabilities before and after each intervention{who}. The table above has the flip rates."
-        figure = plots.fairness_scatter(intervention_panels(result, one), threshold, one.label)
+        figure = answers.fairness_scatter(intervention_panels(result, one), threshold, one.label)
         yield ReportFigure("scatter", figure_name("fairness_do", "", number), figure, text)
     if one.outcome.flips and (panels := transformation_panels(result, one)):
         text = f"Scatter plots of probabilities before and after {' and '.join(p.title for p in panels)}{who}."
-        figure = plots.fairness_scatter(panels, threshold, one.label)
+        figure = answers.fairness_scatter(panels, threshold, one.label)
         yield ReportFigure("transformations", figure_name("fairness_affine", "", number), figure, text)
     if one.importance:
         text = f"Bar chart of the attributes with the largest importance{who}. The table below has all numbers."
-        figure = plots.attribute_ranking(one.importance, label=one.label, outcome=one.outcome)
+        figure = answers.attribute_ranking(one.importance, label=one.label, outcome=one.outcome)
         yield ReportFigure("ranking", figure_name("attribute_ranking", "", number), figure, text)
 
 
-def intervention_panels(result: AuditResult, one: ClassifierResult) -> list[plots.ScatterPanel]:
+def intervention_panels(result: AuditResult, one: ClassifierResult) -> list[answers.ScatterPanel]:
     """Those of curves are left out where there are others; a bad verdict is part of the title."""
     questions = result.questions
     chosen = [each for each in questions.interventions if each.name not in questions.in_curves]
@@ -103,7 +104,7 @@ def intervention_panels(result: AuditResult, one: ClassifierResult) -> list[plot
     return panels
 
 
-def transformation_panels(result: AuditResult, one: ClassifierResult) -> list[plots.ScatterPanel]:
+def transformation_panels(result: AuditResult, one: ClassifierResult) -> list[answers.ScatterPanel]:
     base = result.questions.base_picture(result.questions.models[0])
     changed = {
         name: picture for name in AFFINE if (one.classifier, picture := Picture(TRANSFORMED, name)) in result.answers
@@ -111,12 +112,12 @@ def transformation_panels(result: AuditResult, one: ClassifierResult) -> list[pl
     return [panel(result, one, name.replace("_", " "), base, picture) for name, picture in changed.items()]
 
 
-def panel(result: AuditResult, one: ClassifierResult, title: str, *pair: Picture) -> plots.ScatterPanel:
+def panel(result: AuditResult, one: ClassifierResult, title: str, *pair: Picture) -> answers.ScatterPanel:
     """A classifier's answers to two pictures of each image."""
     column = one.outcome.columns.index(one.class_name)
     before, after = (result.answers[one.classifier, picture].astype(np.float64) for picture in pair)
     yes = [one.outcome.answers(raw, one.class_name) for raw in (before, after)]
-    return plots.ScatterPanel(title, before[:, column], after[:, column], *yes)
+    return answers.ScatterPanel(title, before[:, column], after[:, column], *yes)
 
 
 def examples(result: AuditResult, one: ClassifierResult, number: int, pictures: Pictures) -> Iterator[ReportFigure]:
@@ -152,6 +153,8 @@ def matrix_figures(result: AuditResult) -> Iterator[ReportFigure]:
         mine = [matrix for matrix in one.matrices if matrix.cohort == EVERYONE and matrix.n]
         for matrix in sorted(mine, key=lambda matrix: -matrix.flipped):
             title = result.questions.intervention(matrix.change).title
-            figure = plots.flip_matrix_plot(matrix, f"{title}, {cohort_title(matrix.cohort).lower()}")
+            figure = answers.flip_matrix(
+                matrix.classes, matrix.counts, f"{title}, {cohort_title(matrix.cohort).lower()}"
+            )
             text = f"Flip matrix under {title}: {share(matrix.flipped)} of {matrix.n:,} images change their class"
             yield ReportFigure("matrices", figure_name("matrix", matrix.change, number), figure, text)

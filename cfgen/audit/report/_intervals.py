@@ -8,11 +8,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cfgen.audit.report._plots import bare, literal
 from cfgen.audit.report._sections import Finding, Section
 from cfgen.audit.report._words import MARKS, marked, short_names
 from cfgen.audit.result import AuditResult
 from cfgen.effects import Estimate, Outcome
+from cfgen.figures.answers import bare, literal
 
 BAND = 0.05  # either side of zero: the bias that the paper calls significant lies beyond
 COMBINED, MODEL, TRUTH = "#1b6ca8", "#555555", "#c8501e"

@@ -13,25 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cfgen.attributes import Binary, Categorical, Columns, Schema
-from cfgen.audit.strength._calibration import AttributeCalibration, Calibration, Gap, model_fingerprint
 from cfgen.audit.strength._choose import check_predictor
 from cfgen.audit.strength._measured import measured_strength
-from cfgen.audit.strength._predictor import accuracies, own_predictor
 from cfgen.audit.strength._reading import output_names, read
-from cfgen.audit.strength._strength import Strength
 from cfgen.audit.strength.options import CalibrateOptions
 from cfgen.contracts import ReadsAttributes
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.effects import Array, Effect, Sample, SampleAnswers, estimate_effect
+from cfgen.effects.strength import Strength
 from cfgen.interventions import Intervention, Set
 from cfgen.options import documented_by, make_options
 from cfgen.processes import Processes
 from cfgen.progress import reported
-from cfgen.reporting.provenance import data_fingerprint, fingerprint, versions
+from cfgen.runs.calibration import AttributeCalibration, Calibration, Gap, model_fingerprint
 from cfgen.runs.model import TrainedModel, read_data
+from cfgen.runs.own_predictor import accuracies, own_predictor
+from cfgen.runs.provenance import data_fingerprint, fingerprint, versions
 from lightning_modules import ImageMechanismModule, ResidualKept
-
-__all__ = ["PictureReadings", "calibrate", "effects_on_readings", "interventions_on_all"]
 
 QUANTILES = (0.1, 0.5, 0.9)  # the values that a continuous attribute is set to
 REAL, RECONSTRUCTION = "real", "reconstruction"

@@ -9,23 +9,21 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from cfgen.attributes import Categorical, Columns, Continuous, Schema
-from cfgen.audit.strength._calibration import Calibration, read_calibration
 from cfgen.audit.strength._measured import judged_attributes
-from cfgen.audit.strength._predictor import accuracies, own_predictor
 from cfgen.audit.strength._reading import same_kind
-from cfgen.audit.strength._strength import Strength
 from cfgen.checkpoints import load_module
 from cfgen.command_line import number_or_name
 from cfgen.contracts import ImageData, ReadsAttributes
+from cfgen.effects.strength import Strength
 from cfgen.errors import UserError, blame
 from cfgen.interventions import Intervention
 from cfgen.processes import Processes
 from cfgen.progress import Progress
-from cfgen.reporting.provenance import fingerprint
+from cfgen.runs.calibration import Calibration, read_calibration
 from cfgen.runs.model import TrainedModel
+from cfgen.runs.own_predictor import accuracies, own_predictor
+from cfgen.runs.provenance import fingerprint
 from lightning_modules import Predictor
-
-__all__ = ["NONE", "TRAIN", "Judge", "calibrated_strength", "check_predictor", "choose_predictor"]
 
 TRAIN, NONE = "train", "none"
 

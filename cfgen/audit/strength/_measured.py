@@ -10,10 +10,8 @@ from torch import Tensor
 
 from cfgen.attributes import Categorical, Continuous, Schema
 from cfgen.audit.strength._reading import log_odds
-from cfgen.audit.strength._strength import Strength, graded_strength, slope_strength, strength
 from cfgen.effects import Array, RealImages
-
-__all__ = ["judged_attributes", "measured_strength"]
+from cfgen.effects.strength import Strength, graded_strength, slope_strength, strength
 
 Outputs = Callable[[str], NDArray[np.float32] | None]
 

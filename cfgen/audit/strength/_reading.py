@@ -11,8 +11,6 @@ from cfgen.attributes import Binary, Categorical, Continuous, Schema
 from cfgen.contracts import ReadsAttributes
 from lightning_modules import Predictor
 
-__all__ = ["log_odds", "output_names", "read", "same_kind"]
-
 
 def log_odds(attribute: str, value: object) -> str:
     """The name of the output that has the log-odds of a value.

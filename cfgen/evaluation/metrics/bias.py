@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from cfgen.attributes import Schema
-from cfgen.audit._importance import importances
-from cfgen.audit.report import ScatterPanel, attribute_ranking, fairness_scatter
 from cfgen.counterfactual import Swept
 from cfgen.errors import UserError
 from cfgen.evaluation.judges import Judges
 from cfgen.evaluation.metrics.base import Again, Cell, Description, Metric, Missing, Values, binary_names
 from cfgen.evaluation.subject import Subject
+from cfgen.figures.answers import ScatterPanel, attribute_ranking, fairness_scatter
 from cfgen.interventions import Toggle
 from cfgen.metrics.asked import do_name
+from cfgen.metrics.importance import importances
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,9 +26,9 @@ from cfgen.io.checksums import require_whole_checkpoint
 from cfgen.io.writing import write_atomically
 from cfgen.processes import Processes
 from cfgen.progress import Progress, reported
-from cfgen.reporting.provenance import data_fingerprint
 from cfgen.runs.data import results_folder
 from cfgen.runs.model import TrainedModel
+from cfgen.runs.provenance import data_fingerprint
 from lightning_modules import Predictor
 
 __all__ = ["FILE", "FOLDER", "OwnPredictor", "Recipe", "accuracies", "own_predictor"]

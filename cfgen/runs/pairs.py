@@ -16,7 +16,6 @@ from cfgen.contracts import ImageData, KnowsTruth, SetsAttributes, true_images
 from cfgen.errors import UserError, blame
 from cfgen.interventions import Intervention
 from cfgen.io.files import read_csv
-from cfgen.reporting.numbers import count_of
 from cfgen.runs.pictures import frame_of, read_picture
 
 __all__ = ["OutsidePairs", "Pairs", "read_pairs", "true_pairs"]
@@ -130,7 +129,7 @@ def read_pairs(path: str | Path, data: ImageData, schema: Schema) -> OutsidePair
         found.setdefault(values, []).append(place)
     for values, places in found.items():
         if len(places) < FEWEST:
-            number = count_of(len(places), "pair")
+            number = f"{len(places)} pair{'' if len(places) == 1 else 's'}"
             raise UserError(f"{path} has {number} for {texts[values]}: at least {FEWEST} are needed", argument="pairs")
     check_files(path, table)
     before, after = (read_pictures(path, table, column, data) for column in PICTURES)

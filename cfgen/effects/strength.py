@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from cfgen.effects import CONFIDENCE, Array
+from cfgen.effects.estimate import CONFIDENCE, Array
 from cfgen.interventions import Mask
 
 __all__ = ["Strength", "graded_strength", "plain_values", "slope_strength", "strength"]

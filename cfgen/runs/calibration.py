@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cfgen.audit.strength._strength import Strength, plain_values
 from cfgen.effects import Estimate
+from cfgen.effects.strength import Strength, plain_values
 from cfgen.errors import UserError
 from cfgen.io.files import read_json
 from cfgen.io.writing import write_files
-from cfgen.reporting.provenance import fingerprint
 from cfgen.runs.card import CALIBRATION, README, renewed_card
 from cfgen.runs.checksums import renewed_checksums
 from cfgen.runs.data import results_folder
 from cfgen.runs.model import TrainedModel
+from cfgen.runs.provenance import fingerprint
 
 if TYPE_CHECKING:
     import pandas as pd
