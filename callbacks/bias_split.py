@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from cfgen.counterfactual import as_unit_float, asked_of, sweep
 from cfgen.effects import CONFIDENCE, Array, Effect, Sample, SampleAnswers, estimate_effect
+from cfgen.image_ids import image_ids
 from cfgen.interventions import Mask, Set
 from cfgen.metrics.counterfactual_bias import wilson
 from lightning_modules import ImageMechanismModule
@@ -64,7 +65,7 @@ class BiasSplit:
         self.mechanisms, self.seed = mechanisms, seed
         self.n_drawn = min(images, len(self.x))
         scm = mechanisms[0].scm
-        self.sample = Sample(scm.schema, scm.graph, data.columns(split), seed=seed)
+        self.sample = Sample(scm.schema, scm.graph, data.columns(split), ids=image_ids(data, split), seed=seed)
         sets = {name: Set.from_values(scm.schema, do) for name, do in interventions.items()}
         # without a counterfactual of an image in the target there is no model-only estimate
         self.interventions = {name: one for name, one in sets.items() if self.target(one)[: self.n_drawn].any()}

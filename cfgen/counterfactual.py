@@ -76,7 +76,8 @@ def asked_of(
 class Swept:
     """A batch of a sweep: its images, their states, and what they would have been; everything is computed at most once.
 
-    `rows` are the images' numbers in the data set, on the CPU; all else is on the mechanism's device.
+    `rows` are the images' numbers in the data set, on the CPU; all else is on the mechanism's device.  Noise depends on `keys`,
+    by default the numbers.
     """
 
     mechanism: CausalImageMechanism
@@ -85,6 +86,7 @@ class Swept:
     a: Tensor
     seed: int
     asked: Mapping[str, Asked]
+    keys: Tensor | None = None
     _x_c: dict[str, Tensor] = field(default_factory=dict, repr=False)
     _z_c: dict[str, State] = field(default_factory=dict, repr=False)
 
@@ -93,7 +95,7 @@ class Swept:
 
     def noise(self, stream: int = 0) -> Noise:
         """The images' own random numbers, the same from the start each time; another `stream` has others."""
-        return Noise(self.seed + (stream << 32), self.rows, self.x.device)
+        return Noise(self.seed + (stream << 32), self.rows if self.keys is None else self.keys, self.x.device)
 
     @cached_property
     @torch.inference_mode()
@@ -132,7 +134,8 @@ class Swept:
     def z_c(self, name: str) -> State:
         """The states abducted from the counterfactuals under an intervention."""
         if name not in self._z_c:
-            noise = Noise(self.seed + (1 << 32), self.rows[self.of(name)], self.x.device)
+            keys = self.rows if self.keys is None else self.keys
+            noise = Noise(self.seed + (1 << 32), keys[self.of(name)], self.x.device)
             self._z_c[name] = self.mechanism.abduct(self.x_c(name), self.a_c(name), noise)
         return self._z_c[name]
 
@@ -186,13 +189,15 @@ def sweep(
     batch_size: int = BATCH_SIZE,
     share: tuple[int, int] = (0, 1),
     only: Tensor | None = None,
+    keys: Tensor | None = None,
     advance: Callable[[int], None] = lambda images: None,
 ) -> Iterator[Swept]:
     """Goes over a data set a batch at a time: for each image its state once and each asked counterfactual once.
 
     `x` (N, C, H, W) may be uint8 and a memory map, `columns` are its attributes in real units.  What is computed of an image
     depends on the seed and its number alone: neither on `batch_size`, nor on `share` (i, n), with which every n-th image from
-    the i-th is this process's, nor on `only`, the numbers of the images to look at.  Memory is bounded by a batch.
+    the i-th is this process's, nor on `only`, the numbers of the images to look at.  Memory is bounded by a batch.  With `keys`,
+    (N,) whole numbers, noise depends on an image's key in place of its number.
     `advance` is told how many images are done, with an estimate of those of other processes.
 
     >>> class Brightness:  # x = z + a
@@ -213,6 +218,7 @@ def sweep(
     for batch in mine.split(batch_size) if len(mine) else ():  # of nothing, split makes one empty batch
         # not named here: the images are gone before the next ones are made
         yield Swept(
-            mechanism, batch, as_unit_float(x[batch].to(device)).to(a.dtype), a[batch.to(device)], seed, asked or {}
-        )
+            mechanism, batch, as_unit_float(x[batch].to(device)).to(a.dtype), a[batch.to(device)], seed, asked or {},
+            None if keys is None else keys[batch],
+        )  # fmt: skip
         advance(len(batch) * share[1])

@@ -213,6 +213,10 @@ class AttributeDataModule(pl.LightningDataModule, ABC):
         """A split's images, (N, C, H, W) as uint8."""
         return self._split(split).images
 
+    def ids(self, split: str) -> list[str]:
+        """The ids of a split's images, by default their numbers: random choices about an image depend on its id."""
+        return [str(row) for row in range(len(self.images(split)))]
+
     def targets(self, split: str) -> Tensor:
         """A split's targets, (N,)."""
         return self._split(split).y

@@ -72,6 +72,10 @@ class PackedDataModule(AttributeDataModule):
         self._split(split)
         return self._names[split]
 
+    def ids(self, split: str) -> list[str]:
+        """The names of the files."""
+        return self.names(split)
+
     def prepare_data(self) -> None:
         """Packs the images unless they are in the cache; Lightning calls this in one process of each machine."""
         self._packed(*self._files())

@@ -28,7 +28,7 @@ LAYERS = [
     "cfgen.counterfactual cfgen.figures cfgen.metrics cfgen.networks cfgen.scm cfgen.morpho cfgen.losses cfgen.checkpoints "
     "cfgen.effects cfgen.graph_check cfgen.classifiers",
     "cfgen.contracts cfgen.attributes cfgen.batch cfgen.progress cfgen.errors cfgen.command_line cfgen.processes "
-    "cfgen.lazy cfgen.io cfgen.interventions cfgen.options",
+    "cfgen.lazy cfgen.io cfgen.interventions cfgen.options cfgen.image_ids",
 ]
 LEVEL = {room: -k for k, line in enumerate(LAYERS) for room in line.split()}
 APART = [

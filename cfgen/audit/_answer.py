@@ -75,6 +75,7 @@ def _sweep_model(
         material.x,
         questions.columns,
         seed=questions.seed,
+        keys=questions.keys,
         batch_size=material.batch_size,
         share=processes.share if processes is not None else (0, 1),
         advance=advance,

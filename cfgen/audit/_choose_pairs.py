@@ -10,6 +10,7 @@ from torch import Tensor
 from cfgen.audit.questions import Questions
 from cfgen.contracts import ImageData
 from cfgen.errors import UserError
+from cfgen.image_ids import random_rows
 from cfgen.interventions import Intervention
 from cfgen.runs.pairs import OutsidePairs, read_pairs, true_pairs
 
@@ -33,12 +34,11 @@ def choose_pairs(
     if pairs < FEWEST:
         raise UserError(f"expected {FEWEST} pairs or more, not {pairs}", argument="pairs")
     chosen = {}
-    generator = torch.Generator().manual_seed(questions.seed)
     for one in questions.interventions:
         if len(one.arms(questions.columns)) > 1:  # both pictures would have to be known
             continue
-        rows = torch.from_numpy(one.target(questions.columns)).nonzero()[:, 0]
-        rows = rows[torch.randperm(len(rows), generator=generator)[:pairs]]
+        target = one.target(questions.columns)
+        rows = torch.from_numpy(random_rows(questions.ids, questions.seed, f"pairs of {one.name}", pairs, target))
         if make_pairs(questions, data, split, one, rows[:1]) is not None:
             chosen[one.name] = torch.zeros(len(questions.ids), dtype=torch.bool).index_fill_(0, rows, True)
     if not chosen:

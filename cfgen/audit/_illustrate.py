@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from cfgen.audit._findings import ClassifierResult
-from cfgen.audit._pictures import FlipExamples, Pictures
 from cfgen.audit.answers import COUNTERFACTUAL, Picture
 from cfgen.audit.questions import Questions
 from cfgen.audit.result import AuditResult
 from cfgen.counterfactual import sweep
+from cfgen.image_ids import random_rows
 from cfgen.interventions import Intervention
 
 EXAMPLES = 4  # images shown for each intervention and direction
+
+
+class FlipExamples(NamedTuple):
+    """Some images whose answer an intervention flips to yes (`up`) or to no (`down`), by one classifier.
+
+    `compared` names the two pictures next to the real one; under a contrast they are counterfactuals at either value.
+    `before` and `after` are the probabilities of yes for these two.
+    """
+
+    classifier: str
+    intervention: str
+    direction: str
+    real: Tensor
+    base: Tensor
+    counterfactual: Tensor
+    before: Sequence[float]
+    after: Sequence[float]
+    compared: tuple[str, str] = ("reconstruction", "counterfactual")
+
+
+class Pictures(NamedTuple):
+    """The example images of a report; `local` are images by their numbers, uint8 (C, H, W)."""
+
+    flips: Sequence[FlipExamples] = ()
+    local: Mapping[int, Tensor] = {}
 
 
 def illustrate(questions: Questions, result: AuditResult) -> Pictures:
@@ -41,12 +67,10 @@ def _flip_examples(
     column = one.outcome.columns.index(one.class_name)
     was, now = (one.outcome.answers(part, one.class_name) for part in raw)
     flipped = {"up": (was == 0) & (now == 1), "down": (was == 1) & (now == 0)}
-    generator = torch.Generator().manual_seed(questions.seed)
     arms = intervention.arms(questions.columns)
     compared = ("reconstruction", "counterfactual") if len(arms) == 1 else (arms[0].title, arms[1].title)
     for direction, mask in flipped.items():
-        rows = torch.from_numpy(mask.nonzero()[0])
-        rows = rows[torch.randperm(len(rows), generator=generator)[:EXAMPLES]].sort().values
+        rows = torch.from_numpy(random_rows(questions.ids, questions.seed, "examples", EXAMPLES, mask))
         if len(rows):
             x, base, x_c = _draw(questions, before, after, rows)
             p = [part[rows.numpy(), column].tolist() for part in raw]
@@ -61,7 +85,13 @@ def _draw(questions: Questions, before: Picture, after: Picture, rows: Tensor) -
     device = mechanism.scm.schema.low.device
     triples = []
     for batch in sweep(
-        mechanism, material.x, questions.columns, seed=questions.seed, batch_size=material.batch_size, only=rows
+        mechanism,
+        material.x,
+        questions.columns,
+        seed=questions.seed,
+        keys=questions.keys,
+        batch_size=material.batch_size,
+        only=rows,
     ):
         drawn = [
             batch.decode(questions.requests[picture].attributes(batch.rows).to(device))

@@ -18,13 +18,13 @@ from cfgen.interventions import Intervention, Set, parse_intervention
 from cfgen.reporting.numbers import count_of
 from cfgen.scm.graph import CausalGraph
 
-Assignments = str | Mapping[str, Any] | Sequence[Mapping[str, Any] | str]
+Assignments = Sequence[Mapping[str, Any] | str]
 CURVE_POINTS = 7  # over the range of an attribute, its ends left out
 
 
 def parse_interventions(schema: Schema, do: Assignments, optional: bool = False) -> list[Intervention]:
     """The interventions, not yet bound; none only where they are `optional`."""
-    interventions = [parse_intervention(one) for one in _several(do, "do")]
+    interventions = [parse_intervention(one) for one in do]
     if not interventions and not optional:
         raise UserError("expected at least one intervention, such as Young=0", argument="do")
     for one in interventions:
@@ -37,7 +37,7 @@ def parse_interventions(schema: Schema, do: Assignments, optional: bool = False)
 def parse_curves(schema: Schema, curves: Sequence[str]) -> dict[str, list[Intervention]]:
     """For each continuous attribute its interventions: at the values given, or at seven over its range."""
     found: dict[str, list[Intervention]] = {}
-    for text in [curves] if isinstance(curves, str) else curves:
+    for text in curves:
         name, _, values = text.partition("=")
         if name not in schema.continuous:
             known = ", ".join(schema.continuous) or "none"
@@ -61,9 +61,8 @@ def parse_curves(schema: Schema, curves: Sequence[str]) -> dict[str, list[Interv
 
 def parse_held(graph: CausalGraph, hold: Sequence[str], interventions: Sequence[Intervention]) -> tuple[str, ...]:
     """Attributes that keep their values; refuses one that no intervention would change."""
-    names = [hold] if isinstance(hold, str) else list(hold)
     effects = set().union(*(graph.descendants(one.attributes) - set(one.attributes) for one in interventions))
-    for name in names:
+    for name in hold:
         if name not in graph.names:
             raise UserError(unknown_name("attribute", name, graph.names), argument="hold")
         if name not in effects:
@@ -72,14 +71,13 @@ def parse_held(graph: CausalGraph, hold: Sequence[str], interventions: Sequence[
                 f"no intervention changes {name}, so there is nothing to hold; by the causal graph they change {known}",
                 argument="hold",
             )
-    require_different(names, "hold")
-    return tuple(names)
+    return tuple(hold)
 
 
 def parse_cohorts(schema: Schema, among: Assignments) -> dict[str, Set]:
     """Cohorts by name, each with the values that its images have."""
     cohorts: list[tuple[str, Set]] = []
-    for one in _several(among, "among"):
+    for one in among:
         values = parse_assignments(one, "among") if isinstance(one, str) else dict(one)
         name = one if isinstance(one, str) else ",".join(f"{key}={value}" for key, value in one.items())
         cohorts.append((name, Set("", values).bind(schema, argument="among")))
@@ -120,12 +118,10 @@ def parse_explained(schema: Schema, explain: str | Sequence[str]) -> list[str]:
     """The attributes to rank by importance."""
     if explain == "all":
         return schema.names
-    names = [explain] if isinstance(explain, str) else list(explain)
-    for name in names:
+    for name in explain:
         if name not in schema.names:
             raise UserError(unknown_name("attribute", name, schema.names), argument="explain")
-    require_different(names, "explain")
-    return names
+    return list(explain)
 
 
 def parse_local(local: Sequence[int], n: int, explained: Sequence[str]) -> tuple[int, ...]:
@@ -135,16 +131,13 @@ def parse_local(local: Sequence[int], n: int, explained: Sequence[str]) -> tuple
             raise UserError(f"expected numbers of images from 0 to {n - 1}, not {number}", argument="local")
     if local and not explained:
         raise UserError("explaining an image needs attributes to explain it by", argument="explain")
-    require_different(local, "local")
     return tuple(local)
 
 
 def parse_adjusted(data: ImageData, split: str, adjust: Sequence[str]) -> dict[str, Tensor]:
     """The columns of the data, apart from the model's attributes, to adjust for."""
-    names = [adjust] if isinstance(adjust, str) else list(adjust)
-    require_different(names, "adjust")
-    known = other_columns(data, split) if names else {}
-    for name in names:
+    known = other_columns(data, split) if adjust else {}
+    for name in adjust:
         if name in data.schema.names:
             raise UserError(
                 f"{name} is an attribute of the model: it is adjusted for already wherever the causal graph allows it",
@@ -156,13 +149,4 @@ def parse_adjusted(data: ImageData, split: str, adjust: Sequence[str]) -> dict[s
             )
         if name not in known:
             raise UserError(unknown_name("column", name, known), argument="adjust")
-    return {name: known[name] for name in names}
-
-
-def _several(assignments: Assignments, argument: str) -> list[Mapping[str, Any] | str]:
-    """One or several, as a list; refuses what is neither text nor a mapping."""
-    several = [assignments] if isinstance(assignments, (str, Mapping)) else list(assignments)
-    for one in several:
-        if not isinstance(one, str) and not (isinstance(one, Mapping) and one):
-            raise UserError(f"expected text like Young=0, or {{'Young': 0}}, not {one!r}", argument=argument)
-    return several
+    return {name: known[name] for name in adjust}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -36,6 +37,7 @@ from cfgen.contracts import ImageData, KnowsTruth
 from cfgen.counterfactual import as_unit_float, asked_of
 from cfgen.effects import OneOfClasses
 from cfgen.errors import UserError, unknown_name
+from cfgen.image_ids import image_ids, random_order, random_rows
 from cfgen.interventions import Intervention, Set, Toggle
 from cfgen.processes import Processes
 from cfgen.progress import Progress
@@ -116,7 +118,7 @@ def prepare(
         split=options.split,
         predictor=judge.predictor,
         reads=_reads(questions, judge.predictor),
-        read_rows=torch.arange(len(x)) < READ,
+        read_rows=_chosen(questions, READ, "predictor"),
         outside=outside,
         keep_residual=options.keep_residual,
         batch_size=options.batch_size,
@@ -138,7 +140,7 @@ def _questions(model: TrainedModel, parsed: _Parsed, options: AuditOptions, data
     return Questions(
         schema=model.schema,
         graph=model.scm.graph,
-        ids=[str(number) for number in range(n)],
+        ids=image_ids(data, options.split)[:n],
         columns=columns,
         interventions=interventions,
         requests={},
@@ -194,8 +196,8 @@ def _with_requests(
     questions: Questions, models: Mapping[str, TrainedModel], explained: Sequence[str], count: int
 ) -> Questions:
     """The counterfactual attributes of all images by every model, and the toggles of the importance ranking."""
-    columns, n = questions.columns, len(questions.ids)
-    chosen = torch.arange(n) < count
+    columns = questions.columns
+    chosen = _chosen(questions, count, "importance")
     toggles = Toggle.lines(questions.schema, columns, list(explained), chosen)
     rows = chosen.clone()
     rows[list(questions.local)] = True
@@ -209,6 +211,12 @@ def _with_requests(
     return replace(questions, requests=requests, toggles=tuple(toggles), explained=chosen)
 
 
+def _chosen(questions: Questions, count: int, purpose: str) -> Tensor:
+    """A mask of `count` images, chosen at random by their ids."""
+    rows = random_rows(questions.ids, questions.seed, purpose, count)
+    return torch.from_numpy(np.isin(np.arange(len(questions.ids)), rows))
+
+
 @torch.inference_mode()
 def _requests(
     questions: Questions, name: str, model: TrainedModel, intervention: Intervention, mask: Tensor
@@ -216,12 +224,16 @@ def _requests(
     """The attributes of the images in `mask` under an intervention; what is held keeps each image's own value."""
     device = model.schema.low.device
     held = [] if isinstance(intervention, Toggle) else questions.held_by(intervention)
+    # the Attribute-SCM draws noise row by row: in an order that the ids decide, an image's noise does not depend on its place
+    order = torch.from_numpy(random_order(questions.ids, questions.seed, "attributes"))
+    place = order.argsort()
+    columns = {key: column[order] for key, column in questions.columns.items()}
     found = {}
-    for arm in intervention.arms(questions.columns):
+    for arm in intervention.arms(columns):
         do = {key: value.to(device) for key, value in arm.values.items()}
-        do |= {key: questions.columns[key].to(device) for key in held}
-        a_c = asked_of(model.module, questions.columns, do, questions.seed).a_c
-        found[Picture(COUNTERFACTUAL, intervention.name, arm.name, name)] = Request(a_c.cpu()[mask].clone(), mask)
+        do |= {key: columns[key].to(device) for key in held}
+        a_c = asked_of(model.module, columns, do, questions.seed).a_c.cpu()[place]
+        found[Picture(COUNTERFACTUAL, intervention.name, arm.name, name)] = Request(a_c[mask].clone(), mask)
     return found
 
 

@@ -114,16 +114,16 @@ class Readings:
         return self.values.get((picture, output))
 
     def to_frame(self) -> pd.DataFrame:
-        """The saved table: `image_id, sample, picture, intervention, arm, model, output, value`."""
-        parts = (((*picture, output), self.ids, values) for (picture, output), values in self.values.items())
-        return _long((*Picture._fields, "output"), "value", parts)
+        """The saved table: `image_id, picture, intervention, arm, model, output, value`; all are about the audited images."""
+        parts = (((*picture[:-1], output), self.ids, values) for (picture, output), values in self.values.items())
+        return _long((*Picture._fields[:-1], "output"), "value", parts)
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, ids: Sequence[str]) -> Readings:
         """The inverse of `to_frame`."""
         place = {image: row for row, image in enumerate(ids)}
         values = {}
-        for key, part in _groups(frame, [*Picture._fields, "output"]):
+        for key, part in _groups(frame, [*Picture._fields[:-1], "output"]):
             column = np.full(len(ids), np.nan, dtype=np.float32)
             column[part["image_id"].map(place).to_numpy(dtype=np.int64)] = part["value"].to_numpy(dtype=np.float32)
             values[Picture(*key[:-1]), key[-1]] = column

@@ -94,7 +94,7 @@ class AuditOptions:
             minutes, and keeps it beside the model.
         seed: seed of the noise, of the confidence intervals and of the choice of example images.
         explain: the attributes to rank by importance, all, none, or names joined by commas (default: all).
-        explain_count: rank them on the first N images; each attribute costs one more counterfactual per image.
+        explain_count: rank them on N images, chosen by their ids; each attribute costs one more counterfactual per image.
         local: explain single images, given by their numbers from 0, joined by commas (default: none).
         batch_size: number of images in a batch; larger batches need more memory, and the numbers stay the same.
     """

@@ -19,6 +19,7 @@ from cfgen.audit.answers import COUNTERFACTUAL, REAL, RECONSTRUCTION, Picture, f
 from cfgen.effects import OneOfClasses, Outcome, Value, YesNo
 from cfgen.effects.strength import Strength
 from cfgen.errors import UserError
+from cfgen.image_ids import id_keys
 from cfgen.interventions import Intervention, Toggle
 from cfgen.io.files import read_bytes, read_json
 from cfgen.scm.graph import CausalGraph
@@ -146,6 +147,11 @@ class Questions:
 
     def intervention(self, name: str) -> Intervention:
         return next(one for one in self.interventions if one.name == name)
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """A whole number for each image that its noise depends on: a hash of its id."""
+        return torch.from_numpy((id_keys(self.ids) >> np.uint64(1)).astype(np.int64))
 
     @property
     def in_curves(self) -> set[str]:

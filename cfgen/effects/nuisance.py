@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cfgen.effects.estimate import Array
+from cfgen.image_ids import random_order
 from cfgen.interventions import Mask
 
 __all__ = ["FOLDS", "folds", "logistic", "predict_logistic", "ridge", "with_intercept"]
@@ -16,8 +17,8 @@ PENALTY = 1.0  # on standardised columns: as much as one more image says
 
 
 def folds(n: int, seed: int, strata: Mask, ids: Sequence[str] | None = None) -> Iterator[tuple[Mask, Mask]]:
-    """(train, test) masks of `FOLDS` parts, stratified by exposure (`strata`)."""
-    order = np.random.default_rng(seed).permutation(n)
+    """(train, test) masks of `FOLDS` parts, stratified by exposure (`strata`); an image's part depends on its id and the seed."""
+    order = random_order([str(row) for row in range(n)] if ids is None else ids, seed, "folds")
     order = order[np.argsort(strata[order], kind="stable")]
     part = np.empty(n, dtype=np.int64)
     part[order] = np.arange(n) % FOLDS

@@ -9,7 +9,7 @@ import torch
 from cfgen.attributes import Schema
 from cfgen.audit._classes import ClassFindings, FlipMatrix
 from cfgen.audit._findings import BiasRow, ClassifierResult, compare_classifiers
-from cfgen.audit._pictures import FlipExamples, Pictures
+from cfgen.audit._illustrate import FlipExamples, Pictures
 from cfgen.audit._subgroups import SubgroupRow
 from cfgen.audit._transformations import AFFINE
 from cfgen.audit.answers import COUNTERFACTUAL, REAL, RECONSTRUCTION, TRANSFORMED, Answers, Picture, Readings

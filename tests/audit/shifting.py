@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from cfgen.audit import AuditOptions, answer, prepare
+from cfgen.image_ids import random_order
 from lightning_modules import ImageMechanismModule
 
 
@@ -84,3 +85,10 @@ def answers_to(questions, processes=None):
 
 def rows(folder, name="bias.csv"):
     return list(csv.DictReader((folder / name).open()))
+
+
+def counterfactuals(model, x, columns, do, ids):
+    """What the public API draws, with the noise of the attributes drawn in the order that the ids decide, as an audit does."""
+    order = torch.from_numpy(random_order(ids, 0, "attributes"))
+    made = model.counterfactual(x[order], {name: column[order] for name, column in columns.items()}, do, seed=0)
+    return made.images[order.argsort()]

@@ -16,9 +16,20 @@ from cfgen.audit.questions import EVERYONE
 from cfgen.classifiers import YesProbability, load_network
 from cfgen.commands import audit
 from cfgen.counterfactual import as_unit_float
+from cfgen.image_ids import random_rows
 from cfgen.runs.model import TrainedModel, load_trained
 from lightning_modules import ImageMechanismModule
-from tests.audit.shifting import CLASSIFIER, DO, Reddish, Shift, answers_to, options, questions_about, rows
+from tests.audit.shifting import (
+    CLASSIFIER,
+    DO,
+    Reddish,
+    Shift,
+    answers_to,
+    counterfactuals,
+    options,
+    questions_about,
+    rows,
+)
 
 
 def test_the_folder_and_its_numbers(run, data, here, capsys):
@@ -43,7 +54,7 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
     for text in DO:
         do = {pair.split("=")[0]: int(pair.split("=")[1]) for pair in text.split(",")}
         lacking = torch.stack([a[name] != value for name, value in do.items()]).any(dim=0)
-        changed[text] = (model.counterfactual(x, a, do, seed=0).images, lacking)
+        changed[text] = (counterfactuals(model, x, a, do, data.ids("test")), lacking)
     found = {(row["among"], row["change"]): row for row in rows(folder)}
     assert len(found) == 2 * len(changed)
     flipped = 0
@@ -62,11 +73,12 @@ def test_the_folder_and_its_numbers(run, data, here, capsys):
             assert float(row["bias/low"]) <= float(row["bias"]) <= float(row["bias/high"])
     assert flipped > 20
 
+    ranked = random_rows(data.ids("test"), 0, "importance", 25)
     scores = {row["attribute"]: row for row in rows(folder, "importance.csv")}
     assert set(scores) == {"Bangs", "Young"}
     for name, row in scores.items():
-        p = [network(model.counterfactual(x, a, {name: value}, seed=0).images).sigmoid() for value in (1, 0)]
-        assert float(row["score"]) == pytest.approx((p[0] - p[1])[:25].mean().item(), abs=1e-5)
+        p = [network(counterfactuals(model, x, a, {name: value}, data.ids("test"))).sigmoid() for value in (1, 0)]
+        assert float(row["score"]) == pytest.approx((p[0] - p[1])[ranked].mean().item(), abs=1e-5)
         assert row["n"] == "25"
 
     provenance = json.loads((folder / "provenance.json").read_text())

@@ -29,7 +29,7 @@ from cfgen.runs.model import load_trained
 from cfgen.runs.own_predictor import OwnPredictor, accuracies
 from cfgen.runs.provenance import fingerprint
 from lightning_modules import Predictor
-from tests.audit.shifting import options, rows
+from tests.audit.shifting import counterfactuals, options, rows
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_recognised_is_what_the_predictor_reads_in_each_image(run, data, predict
     model, eyes = load_trained(run), load_module(predictor, Predictor).eval()
     x, a = as_unit_float(data.images("test")), data.columns("test")
     for text, wanted in do.items():
-        made = eyes.read(model.counterfactual(x, a, wanted, seed=0).images)
+        made = eyes.read(counterfactuals(model, x, a, wanted, data.ids("test")))
         real = eyes.read(x)
         for among, members in (("everyone", a["Young"] >= 0), ("Smiling=1", a["Smiling"] == 1)):
             lists = {True: [], False: []}  # of real images that have it, of counterfactuals of those that do not

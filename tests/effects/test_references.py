@@ -52,8 +52,8 @@ def test_real_images_are_doubleml(world):
     np.random.seed(0)  # noqa: NPY002  # DoubleML draws its folds from it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a ridge regression of 0/1 answers is meant
-        theirs = DoubleMLIRM(data, *learners, n_rep=3, score="ATTE", normalize_ipw=True).fit()
-    ours = [RealImages(sample.exposure, sample.w, seed=seed).estimate(sample.answers) for seed in range(3)]
+        theirs = DoubleMLIRM(data, *learners, n_rep=9, score="ATTE", normalize_ipw=True).fit()
+    ours = [RealImages(sample.exposure, sample.w, seed=seed).estimate(sample.answers) for seed in range(9)]
     value, se = np.median([e.value for e in ours]), np.median([e.se for e in ours])
     assert value == pytest.approx(-theirs.coef[0], abs=0.15 * se)
     assert se == pytest.approx(theirs.se[0], rel=0.05)

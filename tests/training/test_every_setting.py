@@ -21,7 +21,6 @@ from cfgen.training.cli import FitCLI
 from cfgen.training.options import TOP_LEVEL, check_options
 from datamodules import MorphoMNIST
 
-ROOT = Path(fit.__file__).parents[1]
 CONFIG = ["--config", "quickstart"]
 # of the Trainer, as it is typed and as it must arrive
 PASSED_ON = {

@@ -20,7 +20,7 @@ from cfgen.runs.folders import writing
 from cfgen.training.run import train
 from tests.training.small import BATCHES, PowerCut
 
-ROOT = Path(fit.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EVERY_BATCH = "{class_path: callbacks.Autosave, init_args: {minutes: 1.0e-9}}"
 BEST = "{class_path: callbacks.BestCheckpoint, init_args: {monitor: val/loss}}"
 CONFIG = """

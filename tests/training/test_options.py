@@ -44,7 +44,7 @@ print(sorted({"torch", "pytorch_lightning", "numpy"} & set(sys.modules)))
     ],
 )
 def test_help_and_wrong_names_are_answered_without_torch(words, code):
-    root = Path(fit.__file__).parents[1]
+    root = Path(__file__).parents[2]
     command = [sys.executable, "-c", LIGHT, json.dumps(words), str(code)]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -121,7 +121,7 @@ def test_what_cannot_be_told_is_left_to_the_parser(words, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("words", [["--data", "celeba_young"], ["--data=celeba_young.yaml"]])
 def test_parts_of_data_go_by_name(words):
-    part = str(Path(fit.__file__).parents[1] / "configs" / "data" / "celeba_young.yaml")
+    part = str(Path(__file__).parents[2] / "configs" / "data" / "celeba_young.yaml")
     assert with_packaged_data(["--config", "celeba_csali", *words])[-1].removeprefix("--data=") == part
 
 

@@ -162,7 +162,7 @@ def test_a_script_trains_on_two_devices_twice(small, tmp_path):
     """Each call ends the process group that it started; the next one starts anew."""
     (tmp_path / "script.py").write_text(SCRIPT)
     small["trainer"] = small["trainer"] | {"devices": 2}
-    root = Path(fit.__file__).parents[1]
+    root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "script.py", json.dumps(small)],
         env=os.environ | {"PYTHONPATH": str(root)},

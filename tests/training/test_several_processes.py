@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cfgen.commands import fit
-
-ROOT = Path(fit.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("CFGEN_KILLS", "2"))  # 20 for the full show, ten minutes
 CONFIG = """
 model: {class_path: tests.training.small.SmallModel, init_args: {sleep: 0.05}}

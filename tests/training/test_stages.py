@@ -19,7 +19,7 @@ from cfgen.training.run import train
 from cfgen.training.stages import plan
 from datamodules import Faces
 
-ROOT = Path(fit.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 POWER_CUT = """
 import os

@@ -18,7 +18,7 @@ from datamodules import MorphoMNIST
 from tests.processes import Pool
 from tests.quiet_trainer import quiet_trainer
 
-ROOT = Path(fit.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 STOP_EARLY = """
 import pytorch_lightning as pl

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cfgen.audit._pictures import Pictures
+from cfgen.audit._illustrate import Pictures
 from cfgen.audit.report._console import show
 from cfgen.audit.report._figures import report_figures
 from cfgen.audit.report._page import report_page

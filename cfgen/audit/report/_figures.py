@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cfgen.audit._findings import ClassifierResult
-from cfgen.audit._pictures import Pictures
+from cfgen.audit._illustrate import Pictures
 from cfgen.audit._transformations import AFFINE
 from cfgen.audit.answers import TRANSFORMED, Picture
 from cfgen.audit.questions import EVERYONE

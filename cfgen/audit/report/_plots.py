@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from cfgen.audit._findings import ClassifierResult
-from cfgen.audit._pictures import FlipExamples
+from cfgen.audit._illustrate import FlipExamples
 from cfgen.figures import image_grid
 from cfgen.figures.answers import change_axis, draw_bars, literal
 from cfgen.figures.grid import draw_image

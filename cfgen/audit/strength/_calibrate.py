@@ -21,6 +21,7 @@ from cfgen.contracts import ReadsAttributes
 from cfgen.counterfactual import asked_of, sweep
 from cfgen.effects import Array, Effect, Sample, SampleAnswers, estimate_effect
 from cfgen.effects.strength import Strength
+from cfgen.image_ids import image_ids
 from cfgen.interventions import Intervention, Set
 from cfgen.options import documented_by, make_options
 from cfgen.processes import Processes
@@ -72,7 +73,7 @@ def calibrate(model: TrainedModel, **options: Any) -> Calibration:
         "data": data_fingerprint(x, columns),
         "versions": versions(),
     }
-    sample = Sample(schema, model.scm.graph, columns, seed=chosen.seed)
+    sample = Sample(schema, model.scm.graph, columns, ids=image_ids(data, chosen.split)[: len(x)], seed=chosen.seed)
     mechanism = ResidualKept(model.module) if chosen.keep_residual else model.module
     interventions = [one for one in interventions_on_all(schema, columns) if one.target(columns).any()]
     with reported(progress, "calibrating", len(x)) as advance:
