@@ -76,7 +76,7 @@ def _sweep_model(
         questions.columns,
         seed=questions.seed,
         keys=questions.keys,
-        batch_size=material.batch_size,
+        batch_size=material.options.batch_size,
         share=processes.share if processes is not None else (0, 1),
         advance=advance,
     )
@@ -104,7 +104,7 @@ class _Batch:
     @torch.inference_mode()
     def fill(self) -> None:
         batch, first = self.batch, self.model == self.questions.models[0]
-        own = batch.own_x_r if self.material.keep_residual else batch.x_r
+        own = batch.own_x_r if self.material.options.keep_residual else batch.x_r
         self.ask(Picture(RECONSTRUCTION, model=self.model), own)
         if first:
             self.ask(Picture(REAL), batch.x)
@@ -174,8 +174,8 @@ class _Batch:
             arm = intervention.arms(questions.columns)[-1]
             held = {name: questions.columns[name][rows] for name in questions.held_by(intervention)}
             do = {**arm.rows(rows), **held}
-            return true_images(material.data, questions.schema, material.split, rows, do)  # type: ignore[arg-type]
-        made = make_pairs(questions, material.data, material.split, intervention, rows)
+            return true_images(material.data, questions.schema, material.options.split, rows, do)  # type: ignore[arg-type]
+        made = make_pairs(questions, material.data, material.options.split, intervention, rows)
         assert made is not None
         return made
 
@@ -220,12 +220,12 @@ def _answer_outside_pairs(questions: Questions, material: Material, tables: Tabl
         do = {name: value.to(device) for name, value in one.drawn(columns).items()}
         do |= {name: columns[name].to(device) for name in questions.held_by(one)}
         asked = {one.name: asked_of(mechanism, columns, do, questions.seed)}
-        batches = sweep(mechanism, before, columns, asked, seed=questions.seed, batch_size=material.batch_size)
+        batches = sweep(mechanism, before, columns, asked, seed=questions.seed, batch_size=material.options.batch_size)
         drawn = torch.cat([batch.x_c(one.name) for batch in batches])
         shown = {REAL: as_unit_float(before), TRUE: as_unit_float(after), COUNTERFACTUAL: drawn}
         for name, classifier in material.classifiers.items():
             for picture, images in shown.items():
-                raw = _in_parts(classifier, images.to(device), material.batch_size)
+                raw = _in_parts(classifier, images.to(device), material.options.batch_size)
                 tables.outside[name][Picture(picture, one.name, sample=PAIRS)] = raw
 
 

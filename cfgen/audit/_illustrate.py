@@ -90,7 +90,7 @@ def _draw(questions: Questions, before: Picture, after: Picture, rows: Tensor) -
         questions.columns,
         seed=questions.seed,
         keys=questions.keys,
-        batch_size=material.batch_size,
+        batch_size=material.options.batch_size,
         only=rows,
     ):
         drawn = [

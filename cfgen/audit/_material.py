@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cfgen.audit.options import AuditOptions
 from cfgen.classifiers import LoadedClassifier
 from cfgen.contracts import ImageData, ReadsAttributes
 from cfgen.errors import UserError, blame
@@ -28,31 +29,28 @@ class Material:
         models: trained models by their names in the audit, the first one first.
         classifiers: classifiers by their names.
         x: the audited images, uint8 (N, C, H, W).
-        data, split: where they come from.
+        data: where they come from.
+        options: the options of the audit.
         predictor: reads attributes from pictures.
         reads: the attributes that it reads, by intervention.
         read_rows: the images that it reads, (N,).
         outside: pairs of pictures from outside.
-        keep_residual: whether the residual of a reconstruction is added to each of its counterfactuals.
-        batch_size: how many images are computed at a time.
     """
 
     models: Mapping[str, TrainedModel]
     classifiers: Mapping[str, LoadedClassifier]
     x: Tensor
     data: ImageData
-    split: str
+    options: AuditOptions
     predictor: ReadsAttributes | None = None
     reads: Mapping[str, Sequence[str]] = field(default_factory=dict)
     read_rows: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
     outside: OutsidePairs | None = None
-    keep_residual: bool = False
-    batch_size: int = 100
 
     def mechanism(self, name: str, device: torch.device | None = None) -> ImageMechanismModule:
         """A model's mechanism, on a device."""
         module = self.models[name].module
-        whole = ResidualKept(module) if self.keep_residual else module
+        whole = ResidualKept(module) if self.options.keep_residual else module
         return whole if device is None else whole.to(device)
 
     def networks_to(self, device: torch.device) -> None:

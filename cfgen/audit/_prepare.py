@@ -115,13 +115,11 @@ def prepare(
         classifiers={one.name: one for one in loaded},
         x=x,
         data=data,
-        split=options.split,
+        options=options,
         predictor=judge.predictor,
         reads=_reads(questions, judge.predictor),
         read_rows=_chosen(questions, READ, "predictor"),
         outside=outside,
-        keep_residual=options.keep_residual,
-        batch_size=options.batch_size,
     )
     facts = without_nan(_facts(questions, material, judge.facts, loaded))
     return replace(questions, pairs=pairs, calibrated=judge.calibrated, material=material, facts=facts)
@@ -263,7 +261,7 @@ def _facts(
     images = data_fingerprint(material.x, questions.columns)
     return {
         "seed": questions.seed,
-        "data": {"split": material.split, "images": len(questions.ids), "sha256": images},
+        "data": {"split": material.options.split, "images": len(questions.ids), "sha256": images},
         "model": {**described[0], "graph": [list(edge) for edge in questions.graph.edges]},
         "models": described[1:],
         "classifiers": [{"name": one.name, "sha256": fingerprint(one.source, one.network)} for one in loaded],

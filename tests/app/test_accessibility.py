@@ -9,6 +9,7 @@ from selenium.webdriver.support.select import Select
 
 import cfgen
 from cfgen.app.static_page import write_page
+from cfgen.audit import write_report
 from cfgen.study.making import new_study
 from tests.app import world
 from tests.app.browsing import IN_A_BROWSER, opened
@@ -98,7 +99,7 @@ def test_a_picture_of_ones_own(browser, live, tmp_path):
 def test_audit_and_two_audits_side_by_side(browser, live, here):
     for number in (1, 2):
         made = cfgen.load(world.MODEL).audit(world.CLASSIFIER, do=["colour=green"], count=40, predictor=None)
-        made.save(here / f"runs/signs/001/audits/{number:03d}")
+        write_report(made, here / f"runs/signs/001/audits/{number:03d}")
     browser.tab.get(f"{live.address}/audit?model={world.MODEL}")
     browser.until("#start", lambda one: one.is_enabled())
     Select(browser.at("#do select")).select_by_value("colour")

@@ -12,6 +12,7 @@ import cfgen
 from cfgen.app import audits as module
 from cfgen.app.audits import earlier_audits
 from cfgen.app.comparison import compared
+from cfgen.audit import write_report
 from cfgen.commands.audit import main as audit_command
 from cfgen.commands.audit import parser as audit_parser
 from tests.app import world
@@ -40,6 +41,11 @@ def job(client, id):
 def finished(client, id):
     waited_for(lambda: job(client, id)["state"] not in ("waiting", "running"))
     return job(client, id)
+
+
+def command_of(folder):
+    """The command that a report names, as words."""
+    return shlex.split(json.loads((folder / "provenance.json").read_text())["command"])
 
 
 def test_choices_count_the_images(client):
@@ -105,7 +111,7 @@ def test_what_the_page_asks_is_what_the_command_asks(here, classifier, inputs, c
         done = finished(client, started(client, classifiers=[classifier], **changed))
     assert (done["state"], done["message"]) == ("done", "")
     found = json.loads((here / "runs/signs/001/audits/001/audit.json").read_text())
-    words = shlex.split(found["command"])
+    words = command_of(here / "runs/signs/001/audits/001")
     assert words[:2] == ["cfgen", "audit"]
     assert audit_command(words[2:]) == 0
     again = json.loads((here / "runs/signs/001/audits/002/audit.json").read_text())
@@ -130,7 +136,7 @@ def test_classes_are_compared_each_with_itself(here):
     model = cfgen.load(MODEL)
     for number, do in enumerate((["size=5"], ["size=5", "colour=green"]), 1):
         result = model.audit(world.SHADES, do=do, count=40, predictor=None)
-        result.save(here / f"runs/signs/001/audits/{number:03d}")
+        write_report(result, here / f"runs/signs/001/audits/{number:03d}")
     known = earlier_audits([MODEL])
     found = compared(known[f"{MODEL}#001"], known[f"{MODEL}#002"])
     assert [one["classifiers"] for one in found["titles"]] == [[world.SHADES]] * 2
@@ -145,7 +151,7 @@ def test_an_audit_runs_to_the_report_of_the_library(client, here):
     found = json.loads((here / "runs/signs/001/audits/001/audit.json").read_text())
     wanted = cfgen.load(MODEL).audit(CLASSIFIER, do=["colour=green"], count=60, predictor=None).to_dict()
     assert found["classifiers_audited"] == json.loads(json.dumps(wanted["classifiers_audited"]))
-    audit_parser().parse_args(shlex.split(found["command"])[2:])  # it can be typed
+    audit_parser().parse_args(command_of(here / "runs/signs/001/audits/001")[2:])  # it can be typed
     report = client.get("/audit/report", params={"id": done["report"]})
     assert report.text == (here / "runs/signs/001/audits/001/report.html").read_text()
     policy = report.headers["content-security-policy"]
@@ -160,7 +166,7 @@ def test_two_audits_side_by_side(client, here):
     finished(client, started(client))
     model = cfgen.load(MODEL)
     result = model.audit(CLASSIFIER, do=["colour=green", "size=5"], count=40, predictor=None)
-    result.save(here / "runs/signs/001/audits/002")
+    write_report(result, here / "runs/signs/001/audits/002")
     one, other = earlier_audits([MODEL])[f"{MODEL}#001"], earlier_audits([MODEL])[f"{MODEL}#002"]
     del client.headers["X-Client"]
     text = client.get("/audit/compare", params={"one": one.id, "other": other.id}).text

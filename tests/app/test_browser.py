@@ -103,7 +103,7 @@ def test_a_small_audit_to_its_report(browser, live, here):
     browser.until(".job", lambda one: "✓ done" in one.text)
     browser.until("#earlier a", lambda one: "runs/signs, 001" in one.text)
     browser.at(".job a").click()
-    browser.until("h2", lambda one: one.text == "What was found")
+    browser.until("h2", lambda one: one.text == "Results")
     width = browser.tab.execute_script("return getComputedStyle(document.querySelector('main')).maxWidth")
     assert width != "none"  # its style was let in by the policy
     shutil.rmtree(here / "runs/signs/001/audits")
@@ -141,7 +141,7 @@ def test_interventions_are_composed_as_the_command_line_takes_them(browser, live
     browser.at("#start").click()
     browser.until(".job", lambda one: "also among colour=green; and in every subgroup" in one.text)
     browser.until(".job", lambda one: "✓ done" in one.text)
-    report = (here / "runs/signs/001/audits/001/report.md").read_text()
+    report = (here / "runs/signs/001/audits/001/report.html").read_text()
     for text in ("size=2.5", "size=+-1", "size=+0.5sd", "size=2:4", "colour=green"):
         assert text in report
     shutil.rmtree(here / "runs/signs/001/audits")
