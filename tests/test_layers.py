@@ -173,6 +173,15 @@ def test_modules_do_not_import_each_other_in_a_circle():
     assert not circles, "\n" + "\n".join(sorted(set(told)))
 
 
+def test_no_package_has_an_import_cycle():
+    """Imports for type checking count too: a reader has to follow them."""
+    graph = nx.DiGraph((importer, imported) for _, importer, imported in imports() if importer != imported)
+    cycles = [sorted(cycle) for cycle in nx.strongly_connected_components(graph) if len(cycle) > 1]
+    told = [f"{where}: {importer} imports {imported}" for where, importer, imported in imports()
+            for cycle in cycles if importer in cycle and imported in cycle]  # fmt: skip
+    assert not cycles, "\n" + "\n".join(told)
+
+
 def test_every_room_is_in_a_layer():
     """A new package inside cfgen says where it stands."""
     packages = {path.parent.name for path in (ROOT / "cfgen").glob("*/__init__.py")}
