@@ -121,7 +121,7 @@ def test_what_is_passed_on_is_read(function):
 @pytest.mark.parametrize(
     ("kind", "reader"),
     [
-        (AuditOptions, "cfgen.audit._prepare"),
+        (AuditOptions, "cfgen.audit._prepare cfgen.audit._answer"),
         (CalibrateOptions, "cfgen.audit.strength._calibrate"),
         (EvaluateOptions, "cfgen.evaluation.run"),
         (ExternalClassifier, "cfgen.classifiers.spec"),
@@ -129,7 +129,9 @@ def test_what_is_passed_on_is_read(function):
 )
 def test_every_field_of_an_options_class_is_read(kind, reader):
     """Functions that take an options class's fields as keywords leave none of them lying either."""
-    tree = ast.parse(inspect.getsource(importlib.import_module(reader)))
-    read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
-    read |= set(getattr(importlib.import_module(reader), "INPUTS", ()))  # fields that are read by their names
+    read: set[str] = set()
+    for module in map(importlib.import_module, reader.split()):
+        nodes = list(ast.walk(ast.parse(inspect.getsource(module))))
+        read |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+        read |= set(getattr(module, "INPUTS", ()))  # fields that are read by their names
     assert {field.name for field in dataclasses.fields(kind)} <= read
