@@ -116,14 +116,6 @@ def test_every_format_says_the_same(made: Made, original: Made, packs: Path, kin
     assert same(ready(folder, packs, target="extent"), ready(original[0], packs, target="extent"))
 
 
-def test_parquet_without_pyarrow(made: Made, packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, _ = made
-    (folder / "metadata.csv").rename(folder / "metadata.parquet")
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"needs pyarrow: pip install 'cfgen\[parquet\]'"):
-        table_of(folder, packs).scm_spec  # noqa: B018
-
-
 def zipped(folder: Path, target: Path, prefix: str = "") -> None:
     with zipfile.ZipFile(target, "w") as archive:
         for path in sorted(folder.rglob("*")):
